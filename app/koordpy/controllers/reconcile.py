@@ -21,7 +21,15 @@ Reconcile = Callable[[str], Awaitable[float | None]]
 
 
 class ReconcileError(Exception):
-    """A key cannot be reconciled now; the message says why. It is retried with backoff."""
+    """A key cannot be reconciled now; the message says why. It is retried with backoff.
+
+    `level` is the one of `logging` with which that is logged: lower than an error for what is no fault, such
+    as a rate limit.
+    """
+
+    def __init__(self, message: str, *, level: int = logging.ERROR) -> None:
+        super().__init__(message)
+        self.level = level
 
 
 async def reconcile_forever(queue: WorkQueue, reconcile: Reconcile, *, workers: int = 1) -> None:
@@ -50,7 +58,8 @@ async def reconcile_once(queue: WorkQueue, key: str, reconcile: Reconcile) -> No
         again = await reconcile(key)
     except Exception as error:
         expected = isinstance(error, ReconcileError | ApiError | ConnectionFailed)
-        log.error("%s: reconcile of %s failed: %s", queue.name, key, error, exc_info=not expected)
+        level = error.level if isinstance(error, ReconcileError) else logging.ERROR
+        log.log(level, "%s: reconcile of %s failed: %s", queue.name, key, error, exc_info=not expected)
         metrics.RECONCILE_ERRORS.labels(queue.name).inc()
         result = "error"
         queue.add_rate_limited(key)

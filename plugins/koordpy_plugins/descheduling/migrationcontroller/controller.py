@@ -85,6 +85,7 @@ class Controller:
             cleanup,
             workers=args.max_concurrent_reconciles,
             may_start=self.jobs.has_passed,
+            obstacles=self.jobs.obstacles,
         )
 
 

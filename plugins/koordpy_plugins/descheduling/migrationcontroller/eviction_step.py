@@ -175,7 +175,8 @@ class EvictionStep:
             if error.certain:
                 self._refused[progress.job.metadata.uid] = pod.metadata.uid
             progress.warn(pmj.REASON_EVICTING, f"Failed evict Pod {progress.pod} caused by {error}")
-            raise ReconcileError(str(error)) from error
+            message = f"{error}: {error.detail}" if error.detail else str(error)
+            raise ReconcileError(message, level=error.level) from error
 
     async def _announce(self, progress: Progress, pod: Pod) -> None:
         """Write down which pod is about to be evicted, on the job's newest version."""

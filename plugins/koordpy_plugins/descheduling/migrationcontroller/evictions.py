@@ -52,12 +52,15 @@ class Policy(StrEnum):
 class EvictionFailed(Exception):
     """A pod was not evicted, or it is not known; the message says why.
 
-    `certain` means that the pod was not evicted: the request was refused, or never sent.
+    `certain` means that the pod was not evicted: the request was refused, or never sent. `detail` is what the
+    API server says besides, such as which PodDisruptionBudget refuses; `level` is the one of `logging`.
     """
 
-    def __init__(self, message: str, *, certain: bool = True) -> None:
+    def __init__(
+        self, message: str, *, certain: bool = True, detail: str = "", level: int = logging.ERROR
+    ) -> None:
         super().__init__(message)
-        self.certain = certain
+        self.certain, self.detail, self.level = certain, detail, level
 
 
 TOO_MANY_EVICTIONS = "TooManyEvictions"
@@ -89,7 +92,9 @@ class PodEvictions:
     def admit(self) -> None:
         """Take a token. Raises EvictionFailed if there is none."""
         if not self._rate.take():
-            raise EvictionFailed(TOO_MANY_EVICTIONS)
+            raise EvictionFailed(
+                TOO_MANY_EVICTIONS, detail="evictQPS and evictBurst allow no eviction now", level=logging.INFO
+            )
 
     def policy(self, job: PodMigrationJob, pod: Pod) -> Policy:
         """Return how a pod is to be evicted: as its label says, else the job's, else by default."""
@@ -148,9 +153,11 @@ class PodEvictions:
                     if not await self._requests.ask(job, pod):
                         await self._by_eviction(pod, options)
         except TooManyRequests as error:
-            raise EvictionFailed(f"error when evicting pod (ignoring) {name}: {error.message}") from error
+            message = f"error when evicting pod (ignoring) {name}: {error.message}"
+            raise EvictionFailed(message, detail=_causes(error), level=logging.WARNING) from error
         except NotFound as error:
-            raise EvictionFailed(f"pod not found when evicting {name}: {error.message}") from error
+            message = f"pod not found when evicting {name}: {error.message}"
+            raise EvictionFailed(message, level=logging.WARNING) from error
         except ApiError as error:
             raise EvictionFailed(error.message, certain=not isinstance(error, ServerError)) from error
         except ConnectionFailed as error:
@@ -185,6 +192,16 @@ class PodEvictions:
             lambda: self._client.patch(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC),
             rng=self._rng,
         )
+
+
+def _causes(error: ApiError) -> str:
+    """Return the causes that an answer names, such as the PodDisruptionBudget that refuses an eviction."""
+    causes = error.details.get("causes")
+    if not isinstance(causes, list):
+        return ""
+    return "; ".join(
+        str(cause["message"]) for cause in causes if isinstance(cause, dict) and cause.get("message")
+    )
 
 
 def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:

@@ -14,11 +14,13 @@ from koordpy.api.core import Pod
 from koordpy.api.pod_migration_job import PodMigrationJob
 from koordpy.api.reservation import Reservation
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.controllers.queue import RetryLimiter, WorkQueue
-from koordpy.controllers.reconcile import reconcile_forever
+from koordpy.controllers.reconcile import ReconcileError, reconcile_forever
 from koordpy.lib.clock import Clock
 
 from .cleanup import Cleanup
+from .obstacles import Obstacles
 from .reconciler import Reconciler, version_of
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,8 @@ Koordinator waits up to 1000.
 class JobExecution:
     """Wakes jobs and carries them out, `workers` at a time; what jobs leave behind goes to `cleanup`.
 
-    `may_start` returns whether a job has passed arbitration. Create it before the informers start.
+    `may_start` returns whether a job has passed arbitration; why attempts fail goes to `obstacles`. Create it
+    before the informers start.
     """
 
     def __init__(
@@ -47,8 +50,10 @@ class JobExecution:
         *,
         workers: int,
         may_start: Callable[[PodMigrationJob], bool],
+        obstacles: Obstacles | None = None,
     ) -> None:
         self._may_start = may_start
+        self._obstacles = obstacles or Obstacles()
         self._clock, self._reconciler, self._cleanup, self._workers = clock, reconciler, cleanup, workers
         self._queue: WorkQueue | None = None
         self._jobs = cluster.store(PodMigrationJob)
@@ -90,7 +95,33 @@ class JobExecution:
             seconds = self._reconciler.seconds_left(job)
             if seconds is None or seconds > 0:
                 return seconds
-        return await self._reconciler.reconcile(name)
+        obstacle = "" if job is None else self._obstacles.of(job.metadata.uid)
+        try:
+            again = await self._reconciler.reconcile(name)
+        except (ReconcileError, ApiError, ConnectionFailed) as error:
+            known = self._jobs.get("", name)
+            if job is None or known is None or known.metadata.uid != job.metadata.uid:
+                raise
+            level = error.level if isinstance(error, ReconcileError) else logging.ERROR
+            if not self._obstacles.failed(job.metadata.uid, str(error)):
+                level = logging.DEBUG  # it was logged before
+            raise ReconcileError(str(error), level=level) from error
+        if job is not None and obstacle:
+            self._went_on(job, obstacle)
+        return again
+
+    def _went_on(self, job: PodMigrationJob, obstacle: str) -> None:
+        """Forget why a job's last attempts failed, and log it where that has ended the job."""
+        self._obstacles.forget(job.metadata.uid)
+        seconds = self._reconciler.seconds_left(job)
+        is_over = seconds is not None and seconds <= 0
+        if is_over and job.is_unfinished and not job.spec.paused:
+            log.warning(
+                "PodMigrationJob %s of pod %s ends with its TTL; its last attempt failed: %s",
+                job.metadata.name,
+                job.pod_key,
+                obstacle,
+            )
 
     # --- what wakes jobs -------------------------------------------------------------------------
 
@@ -98,6 +129,7 @@ class JobExecution:
         if self._queue is None:
             return
         if not job.is_unfinished:
+            self._obstacles.forget(job.metadata.uid)
             if self._reconciler.is_own(job):
                 self._cleanup.ended(job)
         elif job.is_running or self._may_start(job):
@@ -107,6 +139,7 @@ class JobExecution:
 
     def _deleted(self, job: PodMigrationJob) -> None:
         self._reconciler.forget(job)
+        self._obstacles.forget(job.metadata.uid)
         if self._queue is not None:
             self._cleanup.deleted(job)
 

@@ -126,7 +126,9 @@ class MigrationFilters:
             return reason
         name = f"PodMigrationJob {job.metadata.name} of it has not ended"
         if self._jobs.has_passed(job):
-            return f"{name}: {job.status.status or 'it is being carried out'}"
+            obstacle = self._jobs.obstacles.of(job.metadata.uid)
+            failed = f"; its last attempt failed, and is repeated: {obstacle}" if obstacle else ""
+            return f"{name}: {job.status.status or 'it is being carried out'}{failed}"
         waits = self.non_retryable(pod) or self.retryable(pod, arbitrating=True)
         return f"{name}: it waits for arbitration" + (f", because {waits}" if waits else "")
 

@@ -15,6 +15,7 @@ from koordpy.lib.clock import Clock
 
 from .eviction_step import ANNOTATION_EVICTING
 from .job_table import JobTable
+from .obstacles import Obstacles
 from .progress import TRUE
 
 UNSEEN_FOR = 60.0
@@ -35,6 +36,8 @@ class MigrationJobs:
         """The pending and running ones."""
         self.started = JobTable(self._pods, handle.pods.all_on)
         """Those that are running, or pending after they passed arbitration."""
+        self.obstacles = Obstacles()
+        """Why the last attempts to carry out jobs failed."""
         self._passed: set[str] = set()
         self._unseen: OrderedDict[str, float] = OrderedDict()
         self.store.subscribe(self._seen, lambda _, job: self._seen(job), self._gone)

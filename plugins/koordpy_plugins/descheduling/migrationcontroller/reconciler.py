@@ -124,7 +124,11 @@ class Reconciler:
         if name is None:
             await self._reserve(progress)
             return None
-        await self.reservations.ensure_order(await self.reservations.get(name))
+        try:
+            reservation = await self.reservations.get(name)
+        except NotFound as error:  # as in Koordinator the job waits for it, until its TTL
+            raise ReconcileError(error.message, level=logging.WARNING) from error
+        await self.reservations.ensure_order(reservation)
         await progress.update_condition(pmj.CONDITION_RESERVATION_CREATED, TRUE)
         try:
             reservation = await self.reservations.get(name)
@@ -157,11 +161,11 @@ class Reconciler:
         reference = progress.pod_ref
         if not reference.namespace or not reference.name:
             await progress.fail(pmj.REASON_INVALID_POD_REF, "Abort job caused by invalid PodRef")
-            raise ReconcileError("abort job by invalid podRef")
+            raise ReconcileError("abort job by invalid podRef", level=logging.WARNING)
         pod = self._pods.get(reference.namespace, reference.name)
         if pod is None:
             await self._eviction.fail_for_missing_pod(progress)
-            raise ReconcileError(f"{_POD.plural} {quoted(reference.name)} not found")
+            raise ReconcileError(_missing(reference.name), level=logging.INFO)
         if reference.uid != pod.metadata.uid:
             await progress.write({"spec": {"podRef": {"uid": pod.metadata.uid}}})
         progress.job.status.phase = pmj.RUNNING
@@ -194,11 +198,12 @@ class Reconciler:
         reference, job = progress.pod_ref, progress.job
         try:
             if not reference.namespace or not reference.name:
-                raise ReconcileError(f"{_POD.plural} {quoted(reference.name)} not found")
+                raise ReconcileError(_missing(reference.name), level=logging.INFO)
             pod = await self._client.get_raw(_POD, reference.namespace, reference.name)
-        except (NotFound, ReconcileError):
+        except (NotFound, ReconcileError) as error:
             await self._eviction.fail_for_missing_pod(progress)
-            raise
+            message = error.message if isinstance(error, NotFound) else str(error)
+            raise ReconcileError(message, level=logging.INFO) from error
         document = await self._client.get_raw(resource_of(PodMigrationJob), "", job.metadata.name)
         ttl = time_to_live(job)
         options = reservations.options_for(
@@ -267,7 +272,9 @@ class Reconciler:
         if pod is not None and pod.spec.node_name == reservation.node_name:
             message = f"Scheduler assignes the Reservation {name} on the same node as the Pod"
             await progress.fail(pmj.REASON_FORBIDDEN_MIGRATE_POD, message)
-            raise ReconcileError("abort job since reservation assigned on same node as Pod")
+            raise ReconcileError(
+                "abort job since reservation assigned on same node as Pod", level=logging.WARNING
+            )
         progress.job.status.node_name = reservation.node_name
         await progress.update_condition(pmj.CONDITION_RESERVATION_SCHEDULED, TRUE)
         progress.note(
@@ -351,6 +358,10 @@ def time_to_live(job: PodMigrationJob) -> int:
         return duration.parse(job.spec.ttl) if job.spec.ttl is not None else 0
     except ValueError as error:
         raise ReconcileError(f"spec.ttl: {error}") from None
+
+
+def _missing(pod: str) -> str:
+    return f"{_POD.plural} {quoted(pod)} not found"
 
 
 def _spec_patch(document: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
