@@ -106,7 +106,8 @@ class EvictingPlugin(Plugin):
 
         `pods` are those that the node will have besides it: its current ones without the round's earlier
         victims, and those victims that are expected to go there. A profile that proves evictions first (see
-        `descheduling.proof`) moves a pod only to a node without objection. Default: no objection.
+        `descheduling.proof`) moves a pod only to a node without objection. Outside of rounds it is asked
+        about moved pods that landed on another node than expected. Default: no objection.
         """
         return None
 

@@ -23,7 +23,8 @@ PROOFS = Counter(
 )
 LANDINGS = Counter(
     "koordpy_descheduler_landings_total",
-    "Successors of pods whose eviction was proved, by node: proved (the named one or one as good) or other.",
+    "Successors of pods whose eviction was proved, by node: proved (the named one or one as good), "
+    "acceptable (another from which the plugin would not move the pod again) or other.",
     ["node"],
 )
 ROUND_SECONDS = Histogram(

@@ -9,7 +9,7 @@ had not appeared when the process ended are forgotten.
 import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,6 +24,9 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.descheduling.metrics import LANDINGS
+from koordpy.descheduling.toolkit.pods import NodePods
+
+from .successor import together
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,10 @@ MOST_STATE_BYTES: Final = 4096
 
 class Mover(Protocol):
     """The plugin that moves pods."""
+
+    def objection(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> str | None:
+        """Return why it would move a pod again from a node with these other pods; None if it would not."""
+        ...
 
     def node_state(self, pod: Pod, node: Node) -> NodeState:
         """Return the state of the node on which a moved pod has landed."""
@@ -114,6 +121,7 @@ class MovedPods:
 
     def __post_init__(self) -> None:
         """Follow pods."""
+        self._pods = NodePods(self.cluster)
         store = self.cluster.store(Pod)
         store.subscribe(self._added, lambda _, pod: self._changed(pod), self._deleted)
 
@@ -214,9 +222,9 @@ class MovedPods:
         self._moved.pop(uid, None)
 
     def _land(self, pod: Pod, eviction: Eviction) -> None:
-        LANDINGS.labels("proved" if pod.spec.node_name in eviction.nodes else "other").inc()
         eviction.arrived(eviction.victim)
         node = self.cluster.store(Node).get("", pod.spec.node_name)
+        LANDINGS.labels(self._landing_result(pod, node, eviction)).inc()
         state = {} if node is None else dict(eviction.mover.node_state(pod, node))
         # Two clocks are compared: a move is never later than the creation of the successor.
         evicted_at = min(eviction.moved.evicted_at, pod.metadata.creation_timestamp or "~")
@@ -226,6 +234,23 @@ class MovedPods:
             self._moved.popitem(last=False)
         self._unwritten.append((pod, moved))
         self._work.set()
+
+    def _landing_result(self, pod: Pod, node: Node | None, eviction: Eviction) -> str:
+        """Return whether the node is one of the proof, or the plugin would not move the pod from there."""
+        if pod.spec.node_name in eviction.nodes:
+            return "proved"
+        if node is None:
+            return "other"
+        name, uid = node.metadata.name, pod.metadata.uid
+        others = [each for each in self._pods.active_on(name) if each.metadata.uid != uid]
+        pods = together(others, self.expected().get(name, ()))
+        try:
+            # The victim, as in the proof: plugins know its usage on its former node.
+            objection = eviction.mover.objection(eviction.victim, node, pods)
+        except Exception:  # a failing plugin must not end the store's event
+            log.exception("pod %s: %s cannot judge its node", pod.metadata.key, eviction.moved.plugin)
+            return "other"
+        return "acceptable" if objection is None else "other"
 
     def forget_old(self) -> None:
         """Forget evictions and moves that no window covers any more, as at the start of each round."""

@@ -5,7 +5,7 @@ the plugin must have no objection to any; the first of them is the node that the
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -16,7 +16,7 @@ from koordpy.descheduling.metrics import PROOFS
 
 from .moved_pods import MovedPods
 from .settings import ProofSettings
-from .successor import kind_of, successor_of, uid_of_successor
+from .successor import kind_of, together
 from .trial import TrialScheduler, TrialSession
 
 MOST_KINDS: Final = 100
@@ -122,7 +122,7 @@ class ProfileProof:
         expected = self._proofs.moved.expected()
         for candidate in attempt.best:
             name = candidate.node.metadata.name
-            pods = _together(candidate.pods, expected.get(name, ()))
+            pods = together(candidate.pods, expected.get(name, ()))
             objection = plugin.objection(pod, candidate.node, pods)
             if objection is not None:
                 best = "the best" if len(attempt.names) == 1 else f"one of the {len(attempt.names)} best"
@@ -148,11 +148,3 @@ class ProfileProof:
         """Undo `evicting`: the pod was not evicted."""
         self._proofs.moved.stays(pod)
         self._proofs.session.undo(pod)
-
-
-def _together(pods: Sequence[Pod], victims: Sequence[Pod]) -> Sequence[Pod]:
-    """Return the pods of a node, and the successors of victims that are expected there, each once."""
-    if not victims:
-        return pods
-    known = {each.metadata.uid for each in pods}
-    return [*pods, *(successor_of(each) for each in victims if uid_of_successor(each) not in known)]

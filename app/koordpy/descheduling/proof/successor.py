@@ -1,6 +1,7 @@
 """The pod that takes the place of an evicted one, as its controller creates it."""
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -62,3 +63,11 @@ def successor_of(victim: Pod) -> Pod:
         spec=replace(victim.spec, node_name=""),
         status=PodStatus(),
     )
+
+
+def together(pods: Sequence[Pod], victims: Sequence[Pod]) -> Sequence[Pod]:
+    """Return the pods of a node, and the successors of victims that are expected there, each once."""
+    if not victims:
+        return pods
+    known = {each.metadata.uid for each in pods}
+    return [*pods, *(successor_of(each) for each in victims if uid_of_successor(each) not in known)]

@@ -21,7 +21,7 @@ from .totals import Amounts, UsageTotals, amounts, is_prod
 from .usage import PODS, UNIT, NodeUsage, measure, read_pods
 
 CLEAR_GROWTH: Final = 10.0
-"""Percent of a node's capacity: if the others use so much more, the node has really changed."""
+"""Percent of a node's capacity: if the others use so much more, the node may really have changed."""
 
 MOST_USAGES: Final = 10_000
 """The most pods whose usage on their former node is remembered."""
@@ -38,15 +38,20 @@ class Objections:
         self._totals = totals
         self._nodes: Sequence[Node] = ()
         self._measured: dict[tuple[str, str], NodeUsage | None] = {}
+        self._in_round = False
         self._usages: dict[str, Amounts] = {}
         """The usage of pods on their former node, by `namespace/name`."""
 
     def begin(self, nodes: Sequence[Node]) -> None:
         """Start a round over nodes: earlier measurements are outdated."""
-        self._nodes = nodes
+        self._nodes, self._in_round = nodes, True
         self._measured.clear()
         for key in list(self._usages)[: max(0, len(self._usages) - MOST_USAGES)]:
             del self._usages[key]
+
+    def end(self) -> None:
+        """End the round: from now on nodes are measured whenever they are asked about."""
+        self._in_round = False
 
     def objection(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> str | None:
         """Return which threshold a node would exceed with a pod, besides these pods."""
@@ -135,7 +140,9 @@ class Objections:
                 yield pool
 
     def _measure(self, pool: NodePool, node: Node) -> NodeUsage | None:
-        """Return a node's usage with the thresholds of a pool, measured once per round."""
+        """Return a node's usage with the thresholds of a pool, in a round measured once."""
+        if not self._in_round:
+            self._measured.clear()
         key = pool.name, node.metadata.name
         if key in self._measured:
             return self._measured[key]
@@ -173,15 +180,43 @@ class Objections:
         return {name: round(_percent(usage[name], measured.allocatable.get(name, 0)), 2) for name in names}
 
     def growth(self, before: Mapping[str, Any], pod: Pod, node: Node) -> str | None:
-        """Return how the usage by others has clearly grown since; None if it has not, or is not known."""
+        """Return how the usage by others has grown so clearly that they alone are over a high threshold.
+
+        None if it has not, or is not known. Where the pod itself makes the difference, moving it again would
+        only repeat the move that brought it here.
+        """
         if not isinstance(before, Mapping) or not before:
             return None
         now = self.usage_of_others(pod, node) or {}
         for name, percent in now.items():
             earlier = before.get(name)
-            if isinstance(earlier, int | float) and percent - earlier >= CLEAR_GROWTH:
-                return f"others use {percent:.0f}% of the node's {name}, and used {earlier:.0f}%"
+            if not isinstance(earlier, int | float) or percent - earlier < CLEAR_GROWTH:
+                continue
+            if self._is_hot_without(pod, node, name):
+                return (
+                    f"others use {percent:.0f}% of the node's {name}, which is above the threshold without "
+                    f"this pod, and used {earlier:.0f}%"
+                )
         return None
+
+    def _is_hot_without(self, pod: Pod, node: Node, name: str) -> bool:
+        """Return whether other pods use more of a resource of a node than a high threshold."""
+        others = [
+            each
+            for each in self._handle.pods.active_on(node.metadata.name)
+            if each.metadata.uid != pod.metadata.uid
+        ]
+        for pool in self._pools_of(node):
+            measured = self._measure(pool, node)
+            if measured is None:
+                continue
+            if not measured.pod_usage:
+                read_pods(measured, ())
+            if _exceeds(self._usage(measured, others), measured.high, name):
+                return True
+            if is_prod(pod) and _exceeds(self._prod_usage(measured, others), measured.prod_high, name):
+                return True
+        return False
 
 
 def _own(pool: NodePool) -> NodePool:
@@ -195,6 +230,10 @@ def _own(pool: NodePool) -> NodePool:
 def _add(total: Amounts, more: Mapping[str, int], sign: int) -> None:
     for name in total:
         total[name] += sign * more.get(name, 0)
+
+
+def _exceeds(usage: Amounts, high: Amounts, name: str) -> bool:
+    return name in usage and name in high and usage[name] > high[name]
 
 
 def _percent(used: int, offered: int) -> float:

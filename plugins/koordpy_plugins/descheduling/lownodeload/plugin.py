@@ -113,7 +113,7 @@ class LowNodeLoad(BalancePlugin):
         return {**super().node_state(pod, node), **({} if usage is None else {"usage": usage})}
 
     def has_changed(self, before: Mapping[str, Any], pod: Pod, node: Node) -> str | None:
-        """Return what has really changed; usage by other pods that has clearly grown is a change too."""
+        """Return what has really changed; that others alone have made the node hot is a change too."""
         usage = before.get("usage") or {}
         return super().has_changed(before, pod, node) or self._objections.growth(usage, pod, node)
 
@@ -126,14 +126,17 @@ class LowNodeLoad(BalancePlugin):
         self._node_detectors.drop_expired()
         self._prod_detectors.drop_expired()
         processed: set[str] = set()
-        for pool in self._pools:
-            report = PoolReport(name=pool.name)
-            try:
-                await self._balance_pool(pool, nodes, processed, report)
-            except Exception as error:
-                log.exception("LowNodeLoad: node pool %s failed", pool.name)
-                report.outcome = f"failed: {error}"
-            self.handle.report(report)
+        try:
+            for pool in self._pools:
+                report = PoolReport(name=pool.name)
+                try:
+                    await self._balance_pool(pool, nodes, processed, report)
+                except Exception as error:
+                    log.exception("LowNodeLoad: node pool %s failed", pool.name)
+                    report.outcome = f"failed: {error}"
+                self.handle.report(report)
+        finally:
+            self._objections.end()
         return SUCCESS
 
     async def _balance_pool(

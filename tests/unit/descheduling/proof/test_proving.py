@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from prometheus_client import REGISTRY
 
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
@@ -37,6 +38,8 @@ from tests.unit.scheduling.worlds import configuration as scheduling_configurati
 from tests.unit.scheduling.worlds import node as any_node
 from tests.unit.scheduling.worlds import pod as any_pod
 from tests.unit.scheduling.worlds import world
+
+LANDINGS = "koordpy_descheduler_landings_total"
 
 
 class Remover(EvictPlugin, FilterPlugin):
@@ -494,3 +497,29 @@ def test_pods_of_one_template_are_of_one_kind() -> None:
     second.metadata.labels = {"app": "other"}
     assert kind_of(first) != kind_of(second)
     assert kind_of(first) != kind_of(pod("p", "a", cpu="2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "result"), [("b", "proved"), ("c", "acceptable"), ("a", "other"), ("gone", "other")]
+)
+async def test_where_successors_land_is_counted(name: str, result: str) -> None:
+    def landed() -> dict[str, float]:
+        labels = ("proved", "acceptable", "other")
+        found = {each: REGISTRY.get_sample_value(LANDINGS, {"node": each}) for each in labels}
+        return {each: value or 0.0 for each, value in found.items()}
+
+    nodes = [node("a", unschedulable=True), node("b"), node("c", cpu="4")]
+    cluster = world(nodes, [pod("p", "a", cpu="4")])
+    before = landed()
+    assert await outcomes(descheduler(cluster)) == {"p": (Outcome.EVICTED, "b")}
+    cluster.store(Pod).apply(pod("q", name, cpu="4"))
+    assert landed() == {**before, result: before[result] + 1}
+
+
+async def test_a_landing_is_judged_with_the_other_pods_of_the_node() -> None:
+    nodes = [node("a", unschedulable=True), node("b"), node("c", cpu="4")]
+    cluster = world(nodes, [pod("p", "a", cpu="4"), pod("x", "c", cpu="1"), pod("y", "c", cpu="1")])
+    before = REGISTRY.get_sample_value(LANDINGS, {"node": "other"}) or 0.0
+    assert await outcomes(descheduler(cluster)) == {"p": (Outcome.EVICTED, "b")}
+    cluster.store(Pod).apply(pod("q", "c", cpu="1"))
+    assert REGISTRY.get_sample_value(LANDINGS, {"node": "other"}) == before + 1

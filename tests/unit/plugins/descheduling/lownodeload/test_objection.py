@@ -176,18 +176,54 @@ async def test_deviation_thresholds_are_relative_to_the_mean_of_the_round() -> N
     assert stage.objection(small, cool) is None
 
 
-def test_a_node_has_changed_when_others_use_clearly_more() -> None:
+def test_a_node_has_changed_when_others_use_clearly_more_and_make_it_hot_alone() -> None:
     stage = Stage()
     node = stage.node("n", {"p": "2", "q": "3"})
     pod = stage.pod("p", "n")
     before = stage.plugin.node_state(pod, node)
     assert before["usage"] == {"cpu": 30.0, "memory": 0.0}
-    for others, own, changed in (("3900m", "9", False), ("4", "2", True), ("1", "9", False)):
+    for others, own, changed in (
+        ("4", "9", False),
+        ("7", "2", False),
+        ("7001m", "0", True),
+        ("1", "9", False),
+    ):
         node = stage.node("n", {"p": own, "q": others})
         found = stage.plugin.has_changed(before, pod, node)
         assert (found is not None) is changed
+    for earlier, changed in ((60.0, True), (60.02, False)):
+        found = stage.plugin.has_changed(
+            {**before, "usage": {"cpu": earlier}}, pod, stage.node("n", {"q": "7001m"})
+        )
+        assert (found is not None) is changed
     node = stage.node("n", {"p": "2", "q": "3"}, broken="y")
     assert stage.plugin.has_changed(before, pod, node) == "the node's labels changed"
+
+
+def test_other_prod_pods_have_a_threshold_of_their_own() -> None:
+    stage = Stage(prodHighThresholds={"cpu": 50}, prodLowThresholds={"cpu": 20})
+    node = stage.node("n", {"p": "2", "q": "6"})
+    found = []
+    for prod in (False, True):
+        pod = stage.pod("p", "n", prod=prod)
+        stage.pod("q", "n", prod=True)
+        found.append(
+            stage.plugin.has_changed(
+                {**stage.plugin.node_state(pod, node), "usage": {"cpu": 30.0}}, pod, node
+            )
+        )
+    assert [each is not None for each in found] == [False, True]
+
+
+async def test_between_rounds_a_node_is_measured_anew() -> None:
+    stage = Stage()
+    stage.node("hot", {"p": "2"})
+    target = stage.node("cool", {"q": "1"})
+    pod = stage.pod("p", "hot")
+    assert isinstance(stage.plugin, LowNodeLoad)
+    await stage.plugin.balance([target])
+    assert stage.objection(pod, target) is None
+    assert stage.objection(pod, stage.node("cool", {"q": "6"})) is not None
 
 
 def test_pods_that_arrived_together_are_no_change_of_each_others_node() -> None:
