@@ -22,6 +22,9 @@ PORT: Final = 10251
 
 DEBUG_URL: Final = f"http://127.0.0.1:{PORT}"
 
+WORKER_URL: Final = "http://127.0.0.1:10252"
+"""Where `koordpy worker` serves it by default (`settings`, which takes long to import)."""
+
 TOKEN: Final = "KOORDPY_TOKEN"
 """The variable with the bearer token for debug APIs that authenticate their clients."""
 
@@ -46,7 +49,8 @@ _OPTIONS = (
     click.option(
         "--debug-server",
         metavar="URL",
-        help=f"Debug address of a running koordpy, instead of one in a cluster.  [default: {DEBUG_URL}]",
+        help=f"Debug address of a running koordpy, instead of one in a cluster.  [default: {DEBUG_URL}; "
+        f"for the worker {WORKER_URL}, if it answers]",
     ),
     click.option("--context", help="Context of the kubeconfig: use that cluster's replica that decides."),
     click.option("--kubeconfig", help="Kubeconfig file of that cluster."),
@@ -118,8 +122,13 @@ def _resolve(url: str | None, choice: Mapping[str, str | None]) -> DebugServer:
             raise click.UsageError(f"--debug-server and --{explicit[0].replace('_', '-')} cannot be combined")
         return DebugServer(address(url))
     if not given and not (this.find_root().obj or {}).get(PLUGIN):
-        return DebugServer(DEBUG_URL)
+        return DebugServer(_local(choice))
     return _forwarded(this, choice)
+
+
+def _local(choice: Mapping[str, str | None]) -> str:
+    """Return the address on this machine: the worker's may be that of a process that runs all parts."""
+    return WORKER_URL if choice["component"] == "worker" and _answers(WORKER_URL) else DEBUG_URL
 
 
 def _is_given(this: click.Context, name: str) -> bool:
@@ -155,10 +164,11 @@ def _forwarded(this: click.Context, choice: Mapping[str, str | None]) -> DebugSe
         raise Failure(f"{server}: {port_forward.told(error)}") from None
     except NoPod:
         # The demo: a cluster on this machine, whose koordpy is no pod.
-        if not is_loopback(urlsplit(server).hostname or "") or not _answers(DEBUG_URL):
+        local = _local(choice)
+        if not is_loopback(urlsplit(server).hostname or "") or not _answers(local):
             raise
-        click.echo(f"no pod of koordpy's at {server}; using {DEBUG_URL}", err=True)
-        return DebugServer(DEBUG_URL)
+        click.echo(f"no pod of koordpy's at {server}; using {local}", err=True)
+        return DebugServer(local)
     except OSError as error:
         raise Failure(f"{server}: {error}") from None
     except Exception as error:
@@ -291,7 +301,7 @@ def _unreachable(server: Server, error: Exception) -> Failure:
         return Failure(f"{server.subject}: {server.error() or reason}")
     return Failure(
         f"{address(server)}: {reason}; is koordpy running there, with the part debug? --debug-server sets "
-        "its address, --context finds it in a cluster"
+        f"its address (a worker's default is {WORKER_URL}), --context finds it in a cluster"
     )
 
 

@@ -16,8 +16,11 @@ from koordpy.api.meta import ObjectMeta, format_micro_time
 from koordpy.cli import cli
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.commands import debug_client
 from koordpy.compose.parts.descheduler import DeschedulerPart
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.settings import WORKER_DEBUG_PORT
+from tests.e2e.controlplane.process import free_port
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.stage import CRDS, until
 from tests.integration.worker.stage import worker_settings, working
@@ -77,6 +80,23 @@ async def test_a_pod_is_explained(url: str, words: tuple[str, ...]) -> None:
     assert "class source, abnormal" in text
     assert "not evicted: default/fresh: LowNodeLoad: the NodeMetric of hot has no usage of it" in text
     assert "now: the filters of koord-descheduler allow evicting it" in text
+
+
+async def test_the_default_is_the_workers_address_if_it_answers(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def told() -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, cli, ["descheduler", "rounds"], obj={})
+
+    assert f"http://127.0.0.1:{WORKER_DEBUG_PORT}" == debug_client.WORKER_URL
+    other = f"http://127.0.0.1:{free_port()}"
+    for worker, process in ((url, other), (other, url)):
+        monkeypatch.setattr(debug_client, "WORKER_URL", worker)
+        monkeypatch.setattr(debug_client, "DEBUG_URL", process)
+        found = await told()
+        assert (found.exit_code, found.output.split()[0]) == (0, "round"), found.output
+    monkeypatch.setattr(debug_client, "DEBUG_URL", other)
+    assert f"(a worker's default is {other})" in (await told()).output
 
 
 async def test_what_does_not_exist_is_an_error(url: str) -> None:
