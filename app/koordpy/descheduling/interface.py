@@ -151,6 +151,11 @@ class EvictPlugin(Plugin):
     `handle.run_while_leading`.
     """
 
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether the plugin's own arguments say that `evict` only counts pods: recorded as a dry run."""
+        return False
+
     @abstractmethod
     async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
         """Evict a pod, or start to; return whether that succeeded, at best with the reason why it did not.

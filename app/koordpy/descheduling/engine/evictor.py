@@ -114,8 +114,9 @@ class EvictorProxy:
             return False
         if proof is not None:
             await asyncio.sleep(0)  # a proof is a whole scheduling cycle: yield, so that Leases are renewed
+        is_dry_run = self.dry_run or self.evict_plugin.is_dry_run
         if self.proof is not None and proof is not None:
-            self.proof.evicting(pod, options.plugin_name, proof, dry_run=self.dry_run)
+            self.proof.evicting(pod, options.plugin_name, proof, dry_run=is_dry_run)
         if self.dry_run:
             self._log(
                 "%s: pod %s would be evicted (dry run): %s",
@@ -137,7 +138,7 @@ class EvictorProxy:
                 return False
         self.limiter.done(pod)
         target = "" if proof is None else proof.node
-        self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED, target=target)
+        self._keep(pod, options, Outcome.DRY_RUN if is_dry_run else Outcome.EVICTED, target=target)
         return True
 
     def _failed(self, plugin: EvictPlugin | FilterPlugin, point: str, pod: Pod, error: Exception) -> str:

@@ -94,6 +94,11 @@ class MigrationController(EvictPlugin, FilterPlugin):
         """Return why `pre_eviction_filter` refuses a pod."""
         return "nodeFit is set, and it fits no other node that nodeSelector selects"
 
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether `dryRun` is set."""
+        return self.args.dry_run
+
     async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
         """Create the job that evicts a pod; a refusal is logged and returned."""
         key, controller = pod.metadata.key, self._controller

@@ -470,6 +470,21 @@ async def test_evictions_under_way_are_known_without_a_window() -> None:
     assert (await outcomes(target))["p2"] == (Outcome.EVICTED, "b")
 
 
+async def test_an_evict_plugin_in_dry_run_is_recorded_so_and_leaves_nothing_to_expect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def pretends(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(Remover, "evict", pretends)
+    monkeypatch.setattr(Remover, "is_dry_run", True)
+    victims = [pod(f"p{number}", "a", cpu="3") for number in range(2)]
+    target = descheduler(world([node("a", unschedulable=True), node("b", cpu="4")], victims))
+    assert await outcomes(target) == {"p0": (Outcome.DRY_RUN, "b"), "p1": (Outcome.UNPROVED, "")}
+    assert target._proofs is not None
+    assert target._proofs.moved.expected() == {}
+
+
 async def test_pods_of_one_round_may_take_each_others_nodes() -> None:
     nodes = [node("a", unschedulable=True), node("b", cpu="4"), node("c", cpu="4"), node("d", cpu="1")]
     cluster = world(nodes, [pod(f"p{number}", "a", cpu="3") for number in range(2)])

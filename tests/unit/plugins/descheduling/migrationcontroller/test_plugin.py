@@ -107,6 +107,7 @@ async def test_the_caller_may_set_parts_of_the_job() -> None:
 
 async def test_a_dry_run_creates_no_job() -> None:
     migrations = await evicting(dryRun=True)
+    assert migrations.plugin.is_dry_run
     assert await migrations.plugin.evict(pod("a"), HOT) is True
     assert await migrations.jobs() == []
 
