@@ -84,7 +84,11 @@ async def test_services_lists_routes_and_those_of_plugins(stage: Stage) -> None:
     } <= set(services["GET"])
     assert all(path.startswith("/apis/v1/") for path in services["GET"])
     assert services["GET"] == sorted(services["GET"])
-    assert services["POST"] == ["/apis/v1/whatif"]
+    assert services["POST"] == [
+        "/apis/v1/whatif",
+        "/apis/v1/whatif/descheduling",
+        "/apis/v1/whatif/drain",
+    ]
 
 
 async def test_the_openapi_document_is_valid_and_declares_every_path_parameter(stage: Stage) -> None:

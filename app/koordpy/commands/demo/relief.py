@@ -96,6 +96,8 @@ class Relief:
                 )
             still = [name for name in self._hot if self.after.get(name, 0.0) > self._threshold]
             if jobs and not still and not any(job.is_unfinished for job in jobs):
+                await self._cluster.kubelets.report()  # of the pods that have started meanwhile
+                self.after = await self._measure()
                 return jobs
             if time.monotonic() > deadline:
                 waits = next((job for job in jobs if job.is_unfinished), None)
@@ -126,6 +128,8 @@ def show(to: Console, relief: Relief, most: int = 4) -> None:
     to.print(f"\n{title}: {len(moves)} pods moved, each to a place that was reserved for it first")
     for move in moves[:most]:
         to.print(f"  {move.pod}: {move.origin} → {move.target}", highlight=False)
+    if len(moves) > most:
+        to.print(f"  and {len(moves) - most} more")
     if moves:
         to.print(f"  because {moves[0].reason}", highlight=False, markup=False, soft_wrap=True)
     origins = [move.origin for move in moves]

@@ -263,6 +263,14 @@ class Demo:
             f"{koordpy} why {pod}{at}",
             f"{koordpy} why {pod} --history{at}",
             "kubectl get podmigrationjobs,reservations",
+            *(
+                (
+                    f"{koordpy} descheduler rounds --debug-server {endpoints.worker}",
+                    f"{koordpy} why --descheduling {self._hot[0]} --debug-server {endpoints.worker}",
+                )
+                if endpoints.worker
+                else ()
+            ),
             f"kubectl get pod -n {namespace} {name} -o json | {koordpy} whatif -f - --count 100{at}",
             f"curl -s '{debug}/apis/v1/decisions?limit=1' | {python} -m json.tool",
             f"curl -s {debug}/apis/v1/nodes/{self._hot[0]}",

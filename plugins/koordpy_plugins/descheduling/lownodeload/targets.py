@@ -64,7 +64,9 @@ class Targets:
                 name for name in high if name in usage and usage[name] + used.get(name, 0) > high[name]
             )
             reasons.update(self._fit.reasons_against(pod, target.node))
-            reasons.update(f"above the high threshold of {name} with its usage" for name in over)
+            reasons.update(
+                f"above the high threshold of {name} with it and earlier candidates" for name in over
+            )
         told = ", ".join(f"{nodes} {reason}" for reason, nodes in reasons.most_common())
         checked = len(self._nodes[:MOST_EXPLAINED])
         of = "" if checked == len(self._nodes) else f" (of the first {checked})"
