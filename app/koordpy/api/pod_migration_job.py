@@ -43,6 +43,8 @@ REASON_FAILED_EVICT: Final = "FailedEvict"
 REASON_WAIT_FOR_POD_BIND_RESERVATION: Final = "WaitForPodBindReservation"
 REASON_WAIT_FOR_BOUND_POD_READY: Final = "WaitForBoundPodReady"
 REASON_INVALID_POD_REF: Final = "InvalidPodRef"
+REASON_INVALID_TTL: Final = "InvalidTTL"
+"""Ours: Koordinator cannot even read a job whose TTL is no duration."""
 
 ANNOTATION_EVICT_REASON: Final = "koordinator.sh/evict-reason"
 """On a job: why the pod is evicted, in words."""

@@ -175,8 +175,13 @@ class Descheduler:
         return [framework.profile.name for framework in self.frameworks if framework.nodes_of([node])]
 
     def verdicts(self, pod: Pod) -> list[Verdict]:
-        """Return what the filter plugins of each profile that selects a pod's node say about evicting it."""
-        node = self._nodes.get("", pod.spec.node_name) if pod.spec.node_name else None
+        """Return what the filter plugins of each profile that selects a pod's node say about evicting it.
+
+        About a pod that waits for a node those of all profiles are asked: a migration may be about it, too.
+        """
+        if not pod.spec.node_name:
+            return [framework.verdict(pod) for framework in self.frameworks]
+        node = self._nodes.get("", pod.spec.node_name)
         if node is None:
             return []
         return [framework.verdict(pod) for framework in self.frameworks if framework.nodes_of([node])]

@@ -70,6 +70,7 @@ class PodStory(OutputModel):
     """Its node; that of its last attempted eviction if the pod is gone."""
     rounds: list[Round]
     verdicts: list[Verdict]
+    """Those of the profiles that select its node; of all profiles if it waits for a node."""
 
 
 def router(descheduler: Callable[[], Descheduler | None], waiting: Callable[[], str] = str) -> APIRouter:

@@ -1,9 +1,10 @@
 """Decides which waiting PodMigrationJobs may start, at an interval.
 
 A job waits from its creation until it passes all filters, its pod's filters refuse it for good, or its pod is
-gone (its execution then says so). Jobs that have started or ended never wait, so a restart fails no finished
-job; and a job is read from the store when its turn comes, so a change or a deletion meanwhile is no conflict.
-(Koordinator arbitrates a copy of the first version of every job.) Source: Koordinator,
+gone (its execution then says so). A paused job waits, too: it takes no other's place before it can start.
+Jobs that have started or ended never wait, so a restart fails no finished job; and a job is read from the
+store when its turn comes, so a change or a deletion meanwhile is no conflict. (Koordinator arbitrates a copy
+of the first version of every job, and paused jobs like others.) Source: Koordinator,
 `pkg/descheduler/controllers/migration/arbitrator`.
 """
 
@@ -90,6 +91,8 @@ class Arbitrator:
             if job is None or job.metadata.uid != uid:
                 del self.waiting[uid]
                 continue
+            if job.spec.paused:
+                continue
             found.append((job, None if job.spec.pod_ref is None else self._pods.by_key(job.pod_key)))
         return sort_jobs(found, self._migrating)
 
@@ -108,19 +111,24 @@ class Arbitrator:
         for number, (job, pod) in enumerate(self.candidates(), 1):
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # others have their turn
-            verdict = self._verdict(pod)
+            verdict = self._verdict(job, pod)
             if verdict is Verdict.WAITING or job.metadata.uid not in self.waiting:
                 continue
             if await self._written(job, pod, verdict):
                 decided.append((job.metadata.name, verdict))
         return decided
 
-    def _verdict(self, pod: Pod | None) -> Verdict:
+    def _verdict(self, job: PodMigrationJob, pod: Pod | None) -> Verdict:
         if pod is None:
             return Verdict.PASSED
         reason = self._filters.non_retryable(pod)
         if reason is not None:
-            log.info("pod %s is never migrated: %s", pod.metadata.key, reason)
+            log.warning(
+                "PodMigrationJob %s fails: pod %s is never migrated: %s",
+                job.metadata.name,
+                pod.metadata.key,
+                reason,
+            )
             return Verdict.FAILED
         reason = self._filters.retryable(pod, arbitrating=True)
         if reason is not None:

@@ -125,6 +125,9 @@ class MigrationFilters:
         if job is None:
             return reason
         name = f"PodMigrationJob {job.metadata.name} of it has not ended"
+        if job.spec.paused:
+            holds = ", and counts as migrating" if self._jobs.has_passed(job) else ""
+            return f"{name}: it is paused (spec.paused){holds}"
         if self._jobs.has_passed(job):
             obstacle = self._jobs.obstacles.of(job.metadata.uid)
             failed = f"; its last attempt failed, and is repeated: {obstacle}" if obstacle else ""

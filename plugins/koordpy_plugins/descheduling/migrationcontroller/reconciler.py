@@ -138,17 +138,24 @@ class Reconciler:
         return await self._follow(progress, reservation)
 
     def seconds_left(self, job: PodMigrationJob) -> float | None:
-        """Return the seconds until a job's TTL is over, at most 0 if it is; None without a valid TTL."""
+        """Return the seconds until a job ends by its TTL, at most 0 if that is due; None without a TTL.
+
+        A TTL that is no duration ends the job at once.
+        """
         try:
             ttl, created = time_to_live(job), job.metadata.creation_timestamp
         except ReconcileError:
-            return None
+            return 0.0
         if not ttl or created is None:
             return None
         return ttl / duration.SECOND - (self._clock.now() - parse_time(created)).total_seconds()
 
     async def _timed_out(self, progress: Progress) -> bool:
-        time_to_live(progress.job)  # raises for an invalid one
+        try:
+            time_to_live(progress.job)
+        except ReconcileError as error:
+            await progress.fail(pmj.REASON_INVALID_TTL, f"Abort job caused by invalid TTL: {error}")
+            return True
         seconds = self.seconds_left(progress.job)
         if seconds is None or seconds > 0:
             return False

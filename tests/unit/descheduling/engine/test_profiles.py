@@ -315,6 +315,15 @@ def test_the_handle_knows_the_profiles_nodes_and_their_pods() -> None:
 # --- evicting ------------------------------------------------------------------------------------
 
 
+def test_the_filters_of_all_profiles_are_asked_about_a_pod_that_waits_for_a_node() -> None:
+    target = descheduler(profile("a", balance=["Greedy"]), profile("b", balance=["Greedy"]))
+    waiting = Pod(metadata=ObjectMeta(namespace="kube-system", name="p"))
+    assert [(each.profile, each.evictable, each.by) for each in target.verdicts(waiting)] == [
+        ("a", False, "Evictor"),
+        ("b", False, "Evictor"),
+    ]
+
+
 def outcomes(current: Round) -> list[tuple[str, Outcome]]:
     return [(item.pod, item.outcome) for item in current.evictions]
 

@@ -1,3 +1,5 @@
+import pytest
+
 from koordpy.api.core import Event
 from koordpy.api.pod_migration_job import ANNOTATION_PASSED_ARBITRATION, PodMigrationJob
 from koordpy.embedded.apiserver import Fault
@@ -6,6 +8,8 @@ from koordpy_plugins.descheduling.migrationcontroller.arbitrator import Verdict
 from .migrations import Migrations, pod, replica_set
 
 PASSED, FAILED = Verdict.PASSED, Verdict.FAILED
+
+BARE = "it has no owner"
 
 
 async def test_jobs_pass_within_the_limits_and_the_others_wait() -> None:
@@ -120,3 +124,25 @@ async def test_an_unreachable_api_server_loses_no_job() -> None:
     migrations.server.faults = lambda method, path: Fault(status=503) if method == "PATCH" else None
     assert await arbitrator.arbitrate() == []
     assert list(arbitrator.waiting.values()) == ["job-a"]
+
+
+async def test_a_paused_job_takes_no_place_before_it_is_continued() -> None:
+    migrations = Migrations(replica_set(), *map(pod, "ab"), maxMigratingGlobally=1)
+    arbitrator, _ = migrations.arbitration()
+    await migrations.job(pod("a"))
+    await migrations.client.patch(PodMigrationJob, "", "job-a", {"spec": {"paused": True}})
+    await migrations.job(pod("b"))
+    assert await arbitrator.arbitrate() == [("job-b", PASSED)]
+    await migrations.set_phase("job-b", "Succeeded")
+    await migrations.client.patch(PodMigrationJob, "", "job-a", {"spec": {"paused": False}})
+    await migrations.sync()
+    assert await arbitrator.arbitrate() == [("job-a", PASSED)]
+
+
+async def test_the_check_that_fails_a_job_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    migrations = Migrations(pod("a", owner=""))
+    arbitrator, _ = migrations.arbitration()
+    await migrations.job(pod("a"))
+    await arbitrator.arbitrate()
+    [message] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert message == f"PodMigrationJob job-a fails: pod default/a is never migrated: {BARE}"

@@ -105,3 +105,21 @@ async def test_a_job_that_says_itself_that_it_passed_waits_for_the_limits() -> N
         await migrations.client.delete(PodMigrationJob, "", "first")
         await until(migrations, ended)
     assert [pod.metadata.name for pod in await migrations.client.list_all(Pod)] == ["a"]
+
+
+@pytest.mark.parametrize("phase", ["", "Running"])
+async def test_a_job_whose_ttl_is_no_duration_fails(phase: str, caplog: pytest.LogCaptureFixture) -> None:
+    """At once: a pending one although it waits for the limits."""
+    migrations = Migrations(**ARGS, maxMigratingGlobally=1)
+    other, pod = await create_pod(migrations, "other"), await create_pod(migrations, "a")
+    await migrations.job(other, name="other", phase="Running")
+    await migrations.client.patch(PodMigrationJob, "", "other", {"spec": {"paused": True}})
+    await migrations.job(pod, name="j", phase=phase)
+    await migrations.client.patch(PodMigrationJob, "", "j", {"spec": {"ttl": "banana"}})
+    async with leading(migrations):
+        await until(migrations, lambda jobs: any(job.status.phase == "Failed" for job in jobs))
+    job = await migrations.read("j")
+    assert (job.status.phase, job.status.reason) == ("Failed", "InvalidTTL")
+    assert job.status.message.startswith("Abort job caused by invalid TTL: spec.ttl: ")
+    assert "banana" in job.status.message
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

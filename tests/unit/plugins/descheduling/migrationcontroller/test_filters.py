@@ -137,6 +137,24 @@ async def test_why_a_job_waits_is_said_of_its_pod() -> None:
     )
 
 
+async def test_a_paused_job_is_said_to_be_paused() -> None:
+    migrations = Migrations(replica_set(), pod("a"))
+    await migrations.job(pod("a"))
+    await migrations.client.patch(PodMigrationJob, "", "job-a", {"spec": {"paused": True}})
+    await migrations.sync()
+    waits = "PodMigrationJob job-a of it has not ended: it is paused (spec.paused)"
+    assert reason(migrations) == waits
+    await migrations.set_phase("job-a", "Running")
+    await migrations.sync()
+    assert reason(migrations) == f"{waits}, and counts as migrating"
+
+
+async def test_a_pod_that_waits_for_a_node_has_its_job_named() -> None:
+    migrations = Migrations(replica_set(), pod("a", on=""))
+    await migrations.job(pod("a", on=""), phase="Running")
+    assert reason(migrations) == "PodMigrationJob job-a of it has not ended: it is being carried out"
+
+
 def test_a_threshold_among_the_priorities_of_the_system_is_refused_where_it_has_an_effect() -> None:
     threshold: dict[str, Any] = {"priorityThreshold": {"value": 2_000_000_001}}
     with pytest.raises(
