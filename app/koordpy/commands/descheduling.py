@@ -77,7 +77,7 @@ def show_node(to: Console, story: Document) -> None:
         cordoned = ", unschedulable" if story["unschedulable"] else ""
         state = f"{'ready' if story['ready'] else 'not ready'}{cordoned}; {escape(profiles)}"
     to.print(f"node [bold]{escape(story['node'])}[/bold]: {state}")
-    _show_rounds_about(to, story["rounds"])
+    _show_rounds_about(to, story)
     if not story["exists"]:
         return
     against = [(item["pod"], verdict) for item in story["pods"] for verdict in item["verdicts"]]
@@ -92,7 +92,7 @@ def show_pod(to: Console, story: Document) -> None:
     where = f" on {escape(story['node'])}" if story["node"] else ", not bound to a node"
     gone = "" if story["exists"] else ", does not exist any more"
     to.print(f"pod [bold]{escape(story['pod'])}[/bold]{where}{gone}")
-    _show_rounds_about(to, story["rounds"])
+    _show_rounds_about(to, story)
     for verdict in story["verdicts"]:
         profile = escape(verdict["profile"])
         if verdict["evictable"]:
@@ -106,10 +106,12 @@ def show_pod(to: Console, story: Document) -> None:
         to.print("  now: no profile selects its node")
 
 
-def _show_rounds_about(to: Console, rounds: Sequence[Document]) -> None:
-    if not rounds:
+def _show_rounds_about(to: Console, story: Document) -> None:
+    if not story["rounds"]:
         to.print("  no remembered round names it")
-    for each in rounds:
+    if quiet := story.get("quietRounds"):
+        to.print(f"  [dim]{counted(quiet, 'other remembered round')} tried nothing[/dim]")
+    for each in story["rounds"]:
         _show_head(to, each, indent="  ")
         for run in each["runs"]:
             _show_run(to, run, indent="    ", totals=False)

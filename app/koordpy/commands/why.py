@@ -31,6 +31,11 @@ _EARLIER: Final = 10
     is_flag=True,
     help="Show why a pod, or the pods of a node, were evicted or not: NAMESPACE/POD or NODE.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    help="With --descheduling: how many rounds, the newest and others that tried something.  [default: 3]",
+)
 @click.option("--history", is_flag=True, help="Show the pod's whole history, and why it waits if it does.")
 @click.option("--uid", default="", help="With --history: the UID of one of several pods with that name.")
 @click.option("--reservation", default="", help="Show the Reservation with this name instead of a pod.")
@@ -47,6 +52,7 @@ def why(
     /,
     pod: str | None,
     descheduling: bool,
+    limit: int | None,
     history: bool,
     uid: str,
     reservation: str,
@@ -65,6 +71,8 @@ def why(
         raise click.UsageError("--history and --follow cannot be combined")
     if uid and not history:
         raise click.UsageError("--uid needs --history")
+    if limit is not None and not descheduling:
+        raise click.UsageError("--limit needs --descheduling")
     if outcome and not follow:
         raise click.UsageError("--outcome needs --follow")
     # kubectl's namespace, or that of the kubeconfig, is for a pod that names none.
@@ -76,7 +84,7 @@ def why(
             raise click.UsageError(
                 "--descheduling cannot be combined with --history, --follow or --reservation"
             )
-        _show_descheduling(debug_server, pod, "" if is_default else namespace, output)
+        _show_descheduling(debug_server, pod, "" if is_default else namespace, limit, output)
         return
     if reservation and (pod or namespace or history):
         raise click.UsageError("--reservation cannot be combined with a pod, --namespace or --history")
@@ -112,17 +120,19 @@ def why(
     emit(found, output, render)
 
 
-def _show_descheduling(server: Server, subject: str | None, namespace: str, output: Format) -> None:
+def _show_descheduling(
+    server: Server, subject: str | None, namespace: str, limit: int | None, output: Format
+) -> None:
     """Print what the descheduler's rounds say about NODE or NAMESPACE/POD. Raises Failure."""
     if subject is None:
         raise click.UsageError("Missing argument 'NODE' or 'NAMESPACE/POD'.")
-    base = "/apis/v1/descheduling"
+    base, query = "/apis/v1/descheduling", {"limit": limit} if limit is not None else None
     if "/" in subject or namespace:
         place, name = _key(subject, namespace)
-        found = get(server, f"{base}/pods/{quote(place)}/{quote(name)}")
+        found = get(server, f"{base}/pods/{quote(place)}/{quote(name)}", query)
         emit(found, output, lambda to: rounds.show_pod(to, found))
     else:
-        found = get(server, f"{base}/nodes/{quote(subject)}")
+        found = get(server, f"{base}/nodes/{quote(subject)}", query)
         emit(found, output, lambda to: rounds.show_node(to, found))
 
 

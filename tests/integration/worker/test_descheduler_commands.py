@@ -99,6 +99,20 @@ async def test_the_default_is_the_workers_address_if_it_answers(
     assert f"(a worker's default is {other})" in (await told()).output
 
 
+async def test_the_number_of_rounds_can_be_chosen(url: str) -> None:
+    """All rounds of the dry run try to evict the same pods."""
+    while len(await document(url, "descheduler", "rounds")) < 5:
+        await asyncio.sleep(0.1)
+    assert len((await document(url, "why", "--descheduling", "hot"))["rounds"]) == 3
+    assert len((await document(url, "why", "--descheduling", "hot", "--limit", "1"))["rounds"]) == 1
+    pod = await document(url, "why", "--descheduling", "default/fresh", "--limit", "5")
+    assert (len(pod["rounds"]), pod["quietRounds"] >= 4) == (1, True)
+    assert "other remembered rounds tried nothing" in await shown(
+        url, "why", "--descheduling", "default/fresh"
+    )
+    assert (await run(url, "why", "default/fresh", "--limit", "1")).exit_code == 2
+
+
 async def test_what_does_not_exist_is_an_error(url: str) -> None:
     found = await run(url, "why", "--descheduling", "nowhere")
     assert found.exit_code == 1

@@ -24,6 +24,13 @@ from koordpy.lib.byte_budget import ByteBudget
 from .candidates import LONGEST_REASON, Candidate, Candidates, NotEvictedCount, Reason
 
 KEPT_ROUNDS = 20
+"""The last rounds, whatever happened in them."""
+
+KEPT_WITH_ATTEMPTS: Final = 100
+"""Earlier rounds with attempts to evict a pod."""
+
+_ALWAYS_KEPT: Final = 3
+"""The last rounds, which earlier ones with attempts do not displace while memory is short."""
 
 MAX_BYTES: Final = 48 << 20
 """The budget of all rounds."""
@@ -117,6 +124,11 @@ class Round(OutputModel):
         """All attempts of the round in order."""
         return [eviction for run in self.runs for eviction in run.evictions]
 
+    @property
+    def has_attempts(self) -> bool:
+        """Whether the round tried to evict a pod."""
+        return any(run.evictions for run in self.runs)
+
 
 @dataclass(slots=True)
 class _Run:
@@ -128,15 +140,22 @@ class _Run:
 
 
 class Decisions:
-    """Keeps the last rounds; the framework records here while a round runs.
+    """Keeps the last rounds, and earlier ones with attempts; the framework records here while a round runs.
 
-    `keep` and `max_bytes` bound the finished rounds; the last one stays, whatever its size.
+    `keep`, `keep_with_attempts` and `max_bytes` bound the finished rounds; the last one stays, whatever its
+    size.
     """
 
-    def __init__(self, keep: int = KEPT_ROUNDS, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        keep: int = KEPT_ROUNDS,
+        max_bytes: int = MAX_BYTES,
+        *,
+        keep_with_attempts: int = KEPT_WITH_ATTEMPTS,
+    ) -> None:
         self.rounds: deque[Round] = deque()
         """Oldest first; the last one may still be running."""
-        self._keep = keep
+        self._keep, self._keep_with_attempts = keep, keep_with_attempts
         self._sizes: deque[int] = deque()
         self._budget = ByteBudget("descheduling rounds", max_bytes)
         self._numbers = count(1)
@@ -178,10 +197,22 @@ class Decisions:
         return True
 
     def _forget(self) -> None:
-        while len(self.rounds) > self._keep or (self._budget.is_exceeded and len(self.rounds) > 1):
-            self.rounds.popleft()
-            size = self._sizes.popleft()
-            self._budget.remove(size)
+        while (found := self._superfluous()) is not None:
+            del self.rounds[found]
+            self._budget.remove(self._sizes[found])
+            del self._sizes[found]
+
+    def _superfluous(self) -> int | None:
+        """Return the position of a round to forget: the oldest without attempts, else the oldest."""
+        quiet = (at for at, each in enumerate(self.rounds) if not each.has_attempts)
+        first = next(quiet, len(self.rounds))
+        if first < len(self.rounds) - self._keep:
+            return first
+        if len(self.rounds) > self._keep + self._keep_with_attempts:
+            return 0
+        if self._budget.is_exceeded and len(self.rounds) > 1:
+            return first if first < len(self.rounds) - _ALWAYS_KEPT else 0
+        return None
 
     def begin_run(self, run: PluginRun) -> None:
         """Start a plugin's run in the current round; between two rounds it belongs to none."""

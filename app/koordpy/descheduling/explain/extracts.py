@@ -1,6 +1,6 @@
 """What the recorded rounds say about one node, one pod or one plugin."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel
 
@@ -45,6 +45,17 @@ def extract(
         if runs or not (node or pod or plugin):
             found.append(each.model_copy(update={"runs": runs}))
     return found
+
+
+def eventful(found: Sequence[Round], limit: int) -> tuple[list[Round], int]:
+    """Return the newest of extracted rounds and others with attempts, newest first, and how many had none.
+
+    Rounds that tried nothing are much the same one after the other: a node that was relieved would show only
+    such ones.
+    """
+    newest_first = found[::-1]
+    chosen = [each for number, each in enumerate(newest_first) if number == 0 or each.has_attempts]
+    return chosen[:limit], len(found) - len(chosen)
 
 
 def _part(run: PluginRun, node: str, pod: str, pods_node: str, details: bool) -> PluginRun | None:

@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from koordpy.api.output_model import OutputModel
 from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.descheduling.explain.decisions import Round
-from koordpy.descheduling.explain.extracts import Verdict, extract
+from koordpy.descheduling.explain.extracts import Verdict, eventful, extract
 from koordpy.descheduling.toolkit.nodes import is_ready
 
 from .parameters import known_parameters
@@ -48,7 +48,7 @@ class PodVerdicts(OutputModel):
 
 
 class NodeStory(OutputModel):
-    """What the last rounds say about a node, newest first, and what the filters say about its pods now."""
+    """What rounds say about a node, newest first, and what the filters say about its pods now."""
 
     node: str
     exists: bool
@@ -57,18 +57,24 @@ class NodeStory(OutputModel):
     profiles: list[str]
     """The profiles that select the node."""
     rounds: list[Round]
+    """The newest, and others that tried to evict a pod of the node."""
+    quiet_rounds: int
+    """Other remembered rounds that looked at the node, and tried nothing."""
     pods: list[PodVerdicts]
     """The pods that have not ended, the first 500."""
 
 
 class PodStory(OutputModel):
-    """What the last rounds say about a pod and its node, newest first, and what the filters say now."""
+    """What rounds say about a pod and its node, newest first, and what the filters say now."""
 
     pod: str
     exists: bool
     node: str
     """Its node; that of its last attempted eviction if the pod is gone."""
     rounds: list[Round]
+    """The newest, and others that tried to evict the pod."""
+    quiet_rounds: int
+    """Other remembered rounds that looked at the pod or its node, and did not try to evict the pod."""
     verdicts: list[Verdict]
     """Those of the profiles that select its node; of all profiles if it waits for a node."""
 
@@ -138,7 +144,7 @@ def router(descheduler: Callable[[], Descheduler | None], waiting: Callable[[], 
     async def about_node(name: str, limit: _Limit = 3) -> NodeStory:
         known = running(f"nothing is known about node {name}")
         node = known.node(name)
-        found = extract(known.decisions.rounds, node=name)[: -limit - 1 : -1]
+        found, quiet = eventful(extract(known.decisions.rounds, node=name), limit)
         if node is None and not found:
             raise HTTPException(404, f"node {name} does not exist, and no remembered round names it")
         pods = [] if node is None else known.pods_of(name)[:_MOST_PODS]
@@ -149,6 +155,7 @@ def router(descheduler: Callable[[], Descheduler | None], waiting: Callable[[], 
             unschedulable=node is not None and node.spec.unschedulable,
             profiles=[] if node is None else known.profiles_of(node),
             rounds=found,
+            quiet_rounds=quiet,
             pods=[PodVerdicts(pod=pod.metadata.key, verdicts=known.verdicts(pod)) for pod in pods],
         )
 
@@ -159,7 +166,7 @@ def router(descheduler: Callable[[], Descheduler | None], waiting: Callable[[], 
         pod = known.pod(key)
         rounds = known.decisions.rounds
         node = _last_node(rounds, key) if pod is None else pod.spec.node_name
-        found = extract(rounds, pod=key, pods_node=node)[: -limit - 1 : -1]
+        found, quiet = eventful(extract(rounds, pod=key, pods_node=node), limit)
         if pod is None and not node:
             raise HTTPException(404, f"pod {key} does not exist, and no remembered round names it")
         return PodStory(
@@ -167,6 +174,7 @@ def router(descheduler: Callable[[], Descheduler | None], waiting: Callable[[], 
             exists=pod is not None,
             node=node,
             rounds=found,
+            quiet_rounds=quiet,
             verdicts=[] if pod is None else known.verdicts(pod),
         )
 

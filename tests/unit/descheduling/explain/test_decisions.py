@@ -14,6 +14,7 @@ from koordpy.descheduling.explain.decisions import (
     PluginRun,
     Round,
 )
+from koordpy.descheduling.explain.extracts import eventful
 from koordpy.descheduling.report import Report
 from koordpy.lib import byte_budget
 
@@ -60,6 +61,30 @@ def test_old_rounds_go_when_the_bytes_are_used_up() -> None:
     assert numbers(decisions) == [4]
     record(decisions, Plain(text="x" * 1000))
     assert numbers(decisions) == [5]
+
+
+def test_rounds_with_attempts_are_kept_longer() -> None:
+    decisions = Decisions(keep=3, keep_with_attempts=2)
+    for attempts in (1, 0, 1, 1, 0, 0, 0, 0):
+        record(decisions, attempts=attempts)
+    assert numbers(decisions) == [3, 4, 6, 7, 8]
+
+
+def test_rounds_without_attempts_go_first_when_the_bytes_are_used_up() -> None:
+    decisions = Decisions(max_bytes=100_000)
+    for attempts in (0, 1, 0, 0, 0, 0):
+        record(decisions, Sized(size=23_000), attempts=attempts)
+    assert numbers(decisions) == [2, 4, 5, 6]
+    record(decisions, Sized(size=60_000))  # the last three stay, even without attempts
+    assert numbers(decisions) == [6, 7]
+
+
+def test_a_story_has_the_newest_round_and_others_with_attempts() -> None:
+    decisions = Decisions()
+    for attempts in (1, 0, 1, 0, 0):
+        record(decisions, attempts=attempts)
+    chosen, quiet = eventful(list(decisions.rounds), 2)
+    assert ([each.number for each in chosen], quiet) == ([5, 3], 2)
 
 
 def test_what_rounds_hold_is_among_the_byte_budgets() -> None:
