@@ -21,7 +21,6 @@ from koordpy.descheduling.interface import Plugin
 from koordpy.descheduling.toolkit import nodes
 from koordpy.features import catalog
 from koordpy.features.feature import Part
-from koordpy.lib.feature_gates import FeatureGates
 
 from .finding import Area, Finding
 from .installation import Installation
@@ -79,9 +78,11 @@ async def _of_plugins(
     sets = profile.plugins
     if sets is None:
         return
-    gates = FeatureGates(installed.feature_gates({}))
+    gates = installation.descheduling_gates
     given = {entry.name: entry.args for entry in profile.plugin_config}
-    for name in dict.fromkeys((*sets.deschedule.names, *sets.balance.names, *sets.evict.names)):
+    for name in dict.fromkeys(
+        (*sets.deschedule.names, *sets.balance.names, *sets.evict.names, *sets.filter.names)
+    ):
         if name not in installed:
             continue
         type_ = installed.load(name, "")

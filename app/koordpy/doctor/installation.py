@@ -16,15 +16,19 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Right
 from koordpy.api.scheme import Resource, resource_of
+from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.compose import trial_scheduling
 from koordpy.compose.parts.debug import DebugPart
 from koordpy.controllers import host as controller_host
+from koordpy.descheduling.catalogue import installed as descheduling_catalogue
 from koordpy.descheduling.config import loading as descheduling_config
+from koordpy.descheduling.engine import completed
 from koordpy.features import catalog, parts
 from koordpy.features.feature import Feature, Part, followed, following
 from koordpy.lib.clock import Clock
-from koordpy.lib.feature_gates import FeatureGateError
+from koordpy.lib.feature_gates import FeatureGateError, FeatureGates
 from koordpy.qos import manager as qos_manager
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.interface import Plugin
@@ -133,7 +137,8 @@ class Installation:
         file = self.settings.worker.descheduler.config
         if file is None:
             raise ConfigError("worker.descheduler.config: got none, expected a DeschedulerConfiguration file")
-        config = descheduling_config.load_file(Path(file))
+        catalogue = descheduling_catalogue()
+        config = descheduling_config.load_file(Path(file), catalogue)
         names = {
             name
             for profile in config.profiles
@@ -142,7 +147,23 @@ class Installation:
             for name in point.names
         }
         proof = {catalog.PROOF} if config.proves else set()
+        tried = trial_scheduling.follows(self.settings) if config.proves else ()
         self._add(Part.DESCHEDULER, names | proof)
+        if tried:
+            resources = {*self.follows[Part.DESCHEDULER], *followed(tried)}
+            self.follows[Part.DESCHEDULER] = tuple(sorted(resources, key=lambda r: (r.group, r.plural)))
+        if all(name in catalogue for name in names):  # others are named already
+            try:
+                completed.inspected(config, catalogue, self.descheduling_gates)
+            except ConfigError as error:
+                raise error.under(file) from None
+
+    @property
+    def descheduling_gates(self) -> FeatureGates:
+        """The feature gates of the descheduler. Raises FeatureGateError."""
+        specs = {**gates.serving(admission=False), **transformers.SPECS}
+        known = descheduling_catalogue().feature_gates(specs, skip_broken=True)
+        return gates.chosen(known, self.settings.feature_gates)
 
     def _qos(self) -> None:
         installed = qos_manager.installed()

@@ -748,6 +748,46 @@ async def test_nodes_and_profiles_that_lead_to_no_eviction_are_found(
     )
 
 
+def migrating(document: dict[str, Any], **args: Any) -> dict[str, Any]:
+    """Return a profile like the first one that evicts through MigrationController."""
+    only = {"disabled": [{"name": "*"}], "enabled": [{"name": "MigrationController"}]}
+    plugins = {**document["profiles"][0]["plugins"], "evict": only, "filter": only}
+    given = {"apiVersion": "descheduler/v1alpha2", "kind": "MigrationControllerArgs", **args}
+    config = [{"name": "MigrationController", "args": given}]
+    return {"name": "busy", "plugins": plugins, "pluginConfig": config}
+
+
+async def test_an_eviction_policy_without_its_gate_is_a_problem_as_in_the_worker(
+    it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
+) -> None:
+    descheduled["profiles"] = [migrating(descheduled, evictionPolicy="EvictionRequest")]
+    written(it, tmp_path, descheduled)
+    found = await it.problem()
+    assert found.area == "configuration"
+    assert "descheduler.yaml" in found.message
+    assert "EvictionRequest" in found.message
+    it.settings["featureGates"] = {"MigrationEvictionRequest": True}
+    assert [each for each in await it.problems() if each.area == "configuration"] == []
+
+
+async def test_profiles_that_cannot_run_together_are_a_problem(
+    it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
+) -> None:
+    first, second = (migrating(descheduled, maxMigratingPerNode=number) for number in (1, 2))
+    descheduled["profiles"] = [first, {**second, "name": "busier"}]
+    written(it, tmp_path, descheduled)
+    assert "other arguments of MigrationController" in (await it.problem()).message
+
+
+async def test_profiles_that_prove_evictions_are_read(
+    it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
+) -> None:
+    descheduled["profiles"][0]["proof"] = {"window": "1h"}
+    written(it, tmp_path, descheduled)
+    it.settings["worker"]["descheduler"]["schedulerConfig"] = str(tmp_path / "none.yaml")
+    assert "none.yaml" in (await it.problem()).message
+
+
 async def test_the_evictors_rights_are_reviewed(
     it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
 ) -> None:
