@@ -113,7 +113,7 @@ class DeschedulerConfiguration(ConfigModel):
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """A line for each field that the file sets and that has no effect here."""
+        """A line for each field, and for arguments of each plugin, without effect."""
         return self._without_effect
 
     def written(self) -> dict[str, Any]:

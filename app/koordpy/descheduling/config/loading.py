@@ -3,6 +3,7 @@
 Arguments of plugins that are enabled are validated later, when the plugins are created (`engine.framework`).
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from koordpy.api import config_file
@@ -36,8 +37,31 @@ def load(text: str, catalogue: Catalogue[Plugin] | None = None) -> DeschedulerCo
     config = set_defaults(given, catalogue)
     if errors := validate(config):
         raise ConfigError(*errors)
-    config._without_effect = (*without_effect(given), *_interval_without_effect(given))
+    config._without_effect = (
+        *without_effect(given),
+        *_interval_without_effect(given),
+        *_plugins_without_effect(config, catalogue),
+    )
     return config
+
+
+def _plugins_without_effect(config: DeschedulerConfiguration, catalogue: Catalogue[Plugin]) -> Iterator[str]:
+    """Yield arguments of plugins that do not run, which Koordinator accepts too, and that nothing evicts."""
+    evicts = False
+    for number, profile in enumerate(config.profiles):
+        if (sets := profile.plugins) is None:
+            continue
+        evicts = evicts or bool(sets.deschedule.names or sets.balance.names)
+        enabled = {*sets.deschedule.names, *sets.balance.names, *sets.evict.names, *sets.filter.names}
+        for entry in profile.plugin_config:
+            if entry.name in enabled:
+                continue
+            why = f"{entry.name} is not enabled"
+            if entry.name not in catalogue:
+                why = f"it is not installed: {catalogue.missing(entry.name)}"
+            yield f"profiles[{number}].pluginConfig of {entry.name} has no effect: {why}"
+    if config.profiles and not evicts:
+        yield "no profile enables a Deschedule or Balance plugin: rounds evict nothing"
 
 
 def _interval_without_effect(given: DeschedulerConfiguration) -> list[str]:

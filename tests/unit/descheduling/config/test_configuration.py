@@ -171,6 +171,25 @@ def test_a_negative_interval_counts_as_none() -> None:
     assert config.without_effect == ("deschedulingInterval -10s counts as 0: there is one cycle only",)
 
 
+def test_arguments_of_plugins_that_do_not_run_are_named() -> None:
+    args = "  - {name: LowNodeLoda, args: {}}\n  - {name: RemoveDuplicates, args: {}}\n"
+    unknown, disabled = load(BARE + args).without_effect
+    assert unknown.startswith("profiles[0].pluginConfig of LowNodeLoda has no effect: it is not installed: ")
+    assert "did you mean LowNodeLoad?" in unknown
+    assert disabled == (
+        "profiles[0].pluginConfig of RemoveDuplicates has no effect: RemoveDuplicates is not enabled"
+    )
+    assert load(BARE).without_effect == ()
+
+
+def test_a_configuration_that_enables_nothing_that_evicts_is_named() -> None:
+    idle = BARE.replace("balance: {enabled: [{name: LowNodeLoad}]}", 'balance: {disabled: [{name: "*"}]}')
+    without_arguments = idle[: idle.index("  pluginConfig")]
+    assert load(without_arguments).without_effect == (
+        "no profile enables a Deschedule or Balance plugin: rounds evict nothing",
+    )
+
+
 def document(args: str, name: str = "LowNodeLoad") -> str:
     start = BARE[: BARE.index("  - name: LowNodeLoad")]
     return f"{start}  - name: {name}\n    args: {args}\n"
