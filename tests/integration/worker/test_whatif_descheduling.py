@@ -121,6 +121,19 @@ async def test_a_profile_that_proves_evictions_names_the_target(site: Site) -> N
     assert [item["target"] for run in found["round"]["runs"] for item in run["evictions"]] == ["idle"]
 
 
+async def test_a_pod_that_two_profiles_choose_is_counted_once(site: Site) -> None:
+    document = yaml.safe_load(config())
+    document["profiles"].append({**deepcopy(document["profiles"][0]), "name": "again"})
+    found = await site.ask(yaml.safe_dump(document))
+    assert sum(len(run["evictions"]) for run in found["round"]["runs"]) == 2
+    assert (found["pods"], found["byNode"], found["byPlugin"]) == (1, {"hot": 1}, {"LowNodeLoad": 2})
+    [note] = found["notes"]
+    first = document["profiles"][0]["name"]
+    assert note == (
+        f"default/web-0 is chosen by LowNodeLoad of {first} and LowNodeLoad of again; it is counted once"
+    )
+
+
 async def test_the_workers_own_rounds_and_metrics_are_not_affected(site: Site) -> None:
     own = site.worker.part(DeschedulerPart).descheduler
     stores = {store.type.__name__ for store in site.worker.cluster.stores}

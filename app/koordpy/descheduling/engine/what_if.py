@@ -27,9 +27,16 @@ LONGEST: Final = 60.0
 
 MOST_ROUNDS: Final = 100
 
+MOST_NAMED: Final = 20
+"""Pods chosen several times that are named; the rest is counted."""
+
 
 class DeschedulingForecast(OutputModel):
-    """The last of the hypothetical rounds; `by_node` counts the pods that would leave each node."""
+    """The last of the hypothetical rounds; `by_node` counts the pods that would leave each node.
+
+    A pod that several plugins would evict is counted once in `pods` and `by_node`, and by each plugin in
+    `by_plugin`; `notes` name it.
+    """
 
     rounds: int
     pods: int
@@ -71,16 +78,34 @@ async def forecast(
                 current = await target.run_once()
     finally:
         copy.close()
-    would = [(item.node, item.plugin) for item in current.evictions if item.outcome is Outcome.DRY_RUN]
-    notes = list(config.without_effect)
+    would = [item for item in current.evictions if item.outcome is Outcome.DRY_RUN]
+    node_of = {item.pod: item.node for item in would}
+    notes = [*config.without_effect, *_taken_again(current)]
     notes += [f"the API server serves no {kind}: there are none in this round" for kind in missing]
     return DeschedulingForecast(
         rounds=rounds,
         pods=sum(
             count.pods for run in current.runs for count in run.attempts if count.outcome is Outcome.DRY_RUN
-        ),
-        by_node=dict(Counter(node for node, _ in would).most_common()),
-        by_plugin=dict(Counter(plugin for _, plugin in would).most_common()),
+        )
+        - (len(would) - len(node_of)),
+        by_node=dict(Counter(node_of.values()).most_common()),
+        by_plugin=dict(Counter(item.plugin for item in would).most_common()),
         notes=notes,
         round=current,
     )
+
+
+def _taken_again(current: Round) -> list[str]:
+    """Return which pods several runs would evict: in a dry run an evicted pod is still there."""
+    by: dict[str, list[str]] = {}
+    for run in current.runs:
+        for item in run.evictions:
+            if item.outcome is Outcome.DRY_RUN:
+                by.setdefault(item.pod, []).append(f"{run.plugin} of {run.profile}")
+    several = [(pod, runs) for pod, runs in by.items() if len(runs) > 1]
+    notes = [
+        f"{pod} is chosen by {' and '.join(runs)}; it is counted once" for pod, runs in several[:MOST_NAMED]
+    ]
+    if len(several) > MOST_NAMED:
+        notes.append(f"{len(several) - MOST_NAMED} more pods are chosen several times, and counted once")
+    return notes
