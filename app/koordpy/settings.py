@@ -191,7 +191,7 @@ class DeschedulerSettings(ConfigModel):
     """The worker's descheduler."""
 
     config: str | None = None
-    """A DeschedulerConfiguration file; without one the descheduler does nothing."""
+    """A DeschedulerConfiguration file; the part `descheduler` does not start without one."""
     dry_run: bool | None = None
     """Overrides the file's `dryRun`."""
     scheduler_config: str | None = None

@@ -96,6 +96,12 @@ def test_containers_have_probes_and_resources(name: str) -> None:
     assert set(resources["limits"]) == {"memory"}
 
 
+def test_the_worker_may_use_the_memory_that_is_promised_for_5000_nodes() -> None:
+    assert CONTAINERS["koordpy-worker/koordpy"]["resources"]["limits"] == {"memory": "1536Mi"}
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values["worker"]["resources"]["limits"] == {"memory": "1536Mi"}
+
+
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_probed_ports_are_the_containers_own(name: str) -> None:
     container = CONTAINERS[name]
