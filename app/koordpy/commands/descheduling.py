@@ -139,7 +139,7 @@ def _show_run(to: Console, run: Document, indent: str = "  ", *, totals: bool = 
     for item in attempts[:_MOST_LINES]:
         outcome = item["outcome"]
         detail = f" [dim]({escape(item['detail'])})[/dim]" if item["detail"] else ""
-        target = f", to {escape(item['target'])}" if item.get("target") else ""
+        target = f", proved for {escape(item['target'])}" if item.get("target") else ""
         to.print(
             f"{inner}[{_COLOURS.get(outcome, 'yellow')}]{outcome}[/] {escape(item['pod'])} of "
             f"{escape(item['node'])}{target}: {escape(item['reason'])}{detail}"
@@ -215,10 +215,23 @@ def _show_report(to: Console, report: Document, indent: str) -> None:
             to.print(f"{indent}{escape(key)}: {escape(text[:200])}{'...' if len(text) > 200 else ''}")
 
 
+def _amount(resource: str, value: int | None) -> str:
+    """Return an amount of a report with its unit: cores of cpu, bytes in GiB, else as it is."""
+    if value is None:
+        return ""
+    if resource == "cpu":
+        return f"{value / 1000:.1f} cores"
+    if resource in ("memory", "ephemeral-storage"):
+        return f"{value / (1 << 30):.1f} GiB"
+    return str(value)
+
+
 def _amounts(figures: Document) -> Table:
     table = _table("", *_FIGURES)
     for resource in sorted({name for field in _FIGURES for name in figures[field]}):
-        table.add_row(escape(resource), *(str(figures[field].get(resource, "")) for field in _FIGURES))
+        table.add_row(
+            escape(resource), *(_amount(resource, figures[field].get(resource)) for field in _FIGURES)
+        )
     return table
 
 
@@ -227,7 +240,7 @@ def _hot_nodes(nodes: Sequence[tuple[str, Document]], abnormal: Sequence[str]) -
     for name, node in nodes[:_MOST_LINES]:
         usage, high = ("prodUsage", "prodHigh") if node["nodeClass"] == "prodHigh" else ("usage", "high")
         told = [
-            f"{escape(resource)} {amount}/{node[high][resource]}"
+            f"{escape(resource)} {_amount(resource, amount)}/{_amount(resource, node[high][resource])}"
             for resource, amount in node[usage].items()
             if resource in node[high]
         ]

@@ -40,7 +40,7 @@ def config(evictor: str = "DefaultEvictor", profile: dict[str, Any] | None = Non
     if evictor == "MigrationController":
         # The pods' ReplicaSet does not exist.
         gates = ["ExpectedReplicas", "MaxUnavailablePerWorkload", "MaxMigratingPerWorkload"]
-        migration = {"schedulerNames": ["default-scheduler"], "skipEvictionGates": gates}
+        migration = {"schedulerNames": ["koord-scheduler"], "skipEvictionGates": gates}
         only["pluginConfig"].append({"name": evictor, "args": migration})
     return yaml.safe_dump(document)
 
@@ -94,6 +94,13 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         await client.close()
 
 
+async def test_a_node_of_which_nothing_can_be_evicted_is_named(site: Site) -> None:
+    found = await site.ask(config("MigrationController").replace("- koord-scheduler", "- other"))
+    assert found["pods"] == 0
+    [report] = found["round"]["runs"][0]["details"]
+    assert report["outcome"] == "hot stays overutilized: no more of the pods can be evicted now"
+
+
 @pytest.mark.parametrize("evictor", ["DefaultEvictor", "MigrationController"])
 async def test_a_round_of_another_configuration_evicts_nothing_and_says_what_it_would(
     site: Site, evictor: str
@@ -104,6 +111,7 @@ async def test_a_round_of_another_configuration_evicts_nothing_and_says_what_it_
     assert run["evictions"][0]["outcome"] == "dryRun"
     assert run["details"][0]["nodes"]["hot"]["nodeClass"] == "source"
     assert found["round"]["dryRun"] is True
+    assert run["details"][0]["outcome"] == "balanced"
     assert await site.ask(config(evictor, highThresholds={"cpu": 95})) != found
     assert await site.world.evicted() == []
     assert site.writes == []

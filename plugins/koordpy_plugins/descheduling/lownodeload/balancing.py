@@ -8,6 +8,7 @@ or the budget is used up.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from koordpy.api.core import Pod
 from koordpy.descheduling.toolkit import pod_sorter, usage_score
@@ -138,6 +139,21 @@ async def _relieve(
                 node.usage[name] -= amount
             if sources.prod and name in node.prod_usage:
                 node.prod_usage[name] -= amount
+
+
+_MOST_NAMED: Final = 5
+
+
+def outcome(nodes: Iterable[NodeUsage], prod_nodes: Iterable[NodeUsage]) -> str:
+    """Return how balancing of abnormal nodes ended: which of them stay overutilized."""
+    over = [node.name for node in nodes if is_over(*node.live(False))]
+    over += [node.name for node in prod_nodes if is_over(*node.live(True))]
+    if not over:
+        return "balanced"
+    names = ", ".join(over[:_MOST_NAMED])
+    more = f" and {len(over) - _MOST_NAMED} more" if len(over) > _MOST_NAMED else ""
+    stay = "stays" if len(over) == 1 else "stay"
+    return f"{names}{more} {stay} overutilized: no more of the pods can be evicted now"
 
 
 def _used_up(left: Amounts) -> str:

@@ -219,7 +219,7 @@ class LowNodeLoad(BalancePlugin):
         for node in prod_abnormal:
             self._prod_detectors.mark_normal(node.name)
         processed.update(node.name for node in sources)
-        report.outcome = "balanced"
+        report.outcome = balancing.outcome(abnormal, prod_abnormal)
 
     async def _measure(self, nodes: Sequence[Node], resources: Sequence[str], pace: Pace) -> list[NodeUsage]:
         now, expiration = self.handle.clock.now(), self.args.node_metric_expiration_seconds

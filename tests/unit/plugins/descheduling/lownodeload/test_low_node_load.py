@@ -303,6 +303,7 @@ async def test_pods_go_until_the_node_has_recovered() -> None:
     # 1000m too much: 600 covers the most of it, then 500 is enough.
     assert evictions.names == ["x", "y"]
     assert evictions.recovered == ["n1"]
+    assert balancing.outcome([source], []) == "balanced"
     assert evictions.skipped == {"z": "n1 is no longer overutilized without those evicted"}
     assert evictions.calls[0][1] == "node is overutilized, node cpu usage(75.00%)>threshold(50.00%)"
 
@@ -313,6 +314,13 @@ async def test_the_budget_of_the_targets_ends_it() -> None:
     await moved(evictions, source, usage({"cpu": 1000}, "n2"), node_fit=False)
     assert evictions.names == ["x", "y"]
     assert evictions.recovered == []
+    assert balancing.outcome([source], []) == (
+        "n1 stays overutilized: no more of the pods can be evicted now"
+    )
+    others = [usage({"cpu": 3000}, f"n{number}") for number in range(2, 8)]
+    assert balancing.outcome([source, *others], [usage({"cpu": 0})]).startswith(
+        "n1, n2, n3, n4, n5 and 2 more stay overutilized: "
+    )
     assert evictions.skipped == {
         "z": "the underutilized nodes have no capacity left below their high thresholds: cpu"
     }
