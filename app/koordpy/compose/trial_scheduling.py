@@ -14,9 +14,9 @@ import numpy as np
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
+from koordpy.api.pods.successor import successor_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.compose.part import Context
-from koordpy.descheduling.proof.successor import successor_of
 from koordpy.descheduling.proof.trial import MOST_COMPARED, Attempt, Candidate, TrialSession
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.explain.explained import rejected

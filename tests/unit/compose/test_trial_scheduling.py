@@ -1,9 +1,9 @@
 """Trial scheduling of pods that are to be evicted."""
 
 from koordpy.api.core import Node, Pod
+from koordpy.api.pods.successor import successor_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.compose.trial_scheduling import TrialScheduling
-from koordpy.descheduling.proof.successor import successor_of
 from koordpy.descheduling.proof.trial import TrialSession
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles.registry import Place, build

@@ -8,24 +8,15 @@ the pods that were placed before it. Those that find no node do not stop the oth
 import asyncio
 from collections import Counter
 
-from msgspec.structs import replace
-
-from koordpy.api import extension
-from koordpy.api.core import Pod, PodDisruptionBudget, PodStatus
+from koordpy.api.core import Pod, PodDisruptionBudget
 from koordpy.api.output_model import OutputModel
 from koordpy.api.pods.disruptions import Disruptions
+from koordpy.api.pods.successor import successor_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .explained import Rejection, rejected, rejections
 from .what_if import EXAMPLES, LONGEST, Rehearsal, Trial
-
-_ALLOCATED = (
-    extension.ANNOTATION_DEVICE_ALLOCATED,
-    extension.ANNOTATION_RESERVATION_ALLOCATED,
-    extension.ANNOTATION_RESOURCE_STATUS,
-)
-"""Annotations with which a scheduler records what it allocated; a new pod has none."""
 
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -149,7 +140,7 @@ def _try(
         return answer
     answer.profile = framework.profile_name
     rehearsal = Rehearsal(framework, cluster, placed, without=frozenset((drained,)))
-    successor = _successor(pod)
+    successor = successor_of(pod)
     trial = rehearsal.try_pod(successor)
     if trial.node:
         answer.node = trial.node
@@ -173,19 +164,3 @@ def _notes(pod: Pod) -> list[str]:
     if any(volume.empty_dir is not None for volume in pod.spec.volumes):
         notes.append("its emptyDir volumes are lost (kubectl drain needs --delete-emptydir-data)")
     return notes
-
-
-def _successor(pod: Pod) -> Pod:
-    """Return the pod that takes the place of an evicted one."""
-    meta = pod.metadata
-    return replace(
-        pod,
-        metadata=replace(
-            meta,
-            uid=f"what-if-{meta.uid or meta.key}",
-            deletion_timestamp=None,
-            annotations={name: text for name, text in meta.annotations.items() if name not in _ALLOCATED},
-        ),
-        spec=replace(pod.spec, node_name=""),
-        status=PodStatus(),
-    )
