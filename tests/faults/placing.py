@@ -536,7 +536,7 @@ class Standing(Queued):
         return len(self.scheduler._binding)
 
 
-class Testing(Placing):
+class WithTestKit(Placing):
     """`koordpy.testing`, which binds by writing into the store."""
 
     async def start(self) -> None:

@@ -27,7 +27,7 @@ from tests.faults.placing import (
     Reserving,
     Standing,
     Taker,
-    Testing,
+    WithTestKit,
 )
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -112,7 +112,7 @@ async def story(
     await placing.stop()
 
 
-@pytest.mark.parametrize("kind", [Extending, Reserving, Standing, Testing])
+@pytest.mark.parametrize("kind", [Extending, Reserving, Standing, WithTestKit])
 @explored
 @given(
     chosen=st.lists(plans, min_size=1, max_size=len(NAMES)),
