@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from koordpy.admission import config as handlers
 from koordpy.admission import gates as admission_gates
+from koordpy.agent.engine import manager as qos
 from koordpy.cluster import transformers
 from koordpy.controllers import host as controllers
 from koordpy.descheduling.engine import framework as descheduling
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, unrecognized
-from koordpy.qos import manager as qos
 from koordpy.scheduling.interface import gates as scheduling_gates
 from koordpy.scheduling.profiles import registry
 

@@ -95,7 +95,7 @@ VIOLATIONS = {
     ),
     "a QoS plugin imports the manager that runs it": (
         "plugins/koordpy_plugins/qos/cpusuppress/planted.py",
-        "from koordpy.qos import manager",
+        "from koordpy.agent.engine import manager",
         "plugins import the public floors only",
     ),
     "a descheduling plugin imports the descheduler": (

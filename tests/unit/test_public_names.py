@@ -18,7 +18,17 @@ from koordpy.commands.plugin_package import KINDS
 
 ROOT = Path(__file__).parents[2]
 LISTED = re.findall(r"^- `(koordpy[\w.]*)`: ", (ROOT / "docs" / "public-api.md").read_text(), re.MULTILINE)
-FLOORS = ("lib", "api", "cluster", "admission", "controllers", "scheduling", "descheduling", "qos", "testing")
+FLOORS = (
+    "lib",
+    "api",
+    "cluster",
+    "admission",
+    "controllers",
+    "scheduling",
+    "descheduling",
+    "agent",
+    "testing",
+)
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 NAMES = {"name": "Some", "module": "some", "package": "some", "group": "g", "entry": "e"}
 PLUGINS = sorted((ROOT / "plugins" / "koordpy_plugins").rglob("*.py"))
@@ -102,9 +112,9 @@ def test_every_kind_can_be_begun_with_public_names_only() -> None:
 def test_a_private_name_is_found(tmp_path: Path) -> None:
     file = tmp_path / "plugin.py"
     file.write_text(
-        "from koordpy.qos.executor import Executor\nfrom koordpy.qos.interface import QOSPlugin\n"
+        "from koordpy.agent.cgroups.executor import Executor\nfrom koordpy.agent.interface import QOSPlugin\n"
     )
-    assert private(file) == ["koordpy.qos.executor.Executor"]
+    assert private(file) == ["koordpy.agent.cgroups.executor.Executor"]
 
 
 def test_the_example_uses_what_it_is_an_example_of() -> None:

@@ -12,7 +12,7 @@ import click
 from .options import Failure
 
 if TYPE_CHECKING:
-    from koordpy.qos.interface import Flag, FlagValue, QOSPlugin
+    from koordpy.agent.interface import Flag, FlagValue, QOSPlugin
 
 _GIVEN = f"{__name__}.given"
 _METAVARS = {int: "INT", float: "FLOAT", bool: "BOOL", str: "TEXT", timedelta: "DURATION"}
@@ -23,8 +23,8 @@ class QOSFlagsCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the command's own options, then the flags. Raises Failure for a flag whose name is taken."""
-        from koordpy.qos import manager
-        from koordpy.qos.interface import FlagError
+        from koordpy.agent.engine import manager
+        from koordpy.agent.interface import FlagError
 
         own = super().get_params(ctx)
         taken = {name for param in own for name in param.opts}
@@ -58,8 +58,8 @@ def given(ctx: click.Context) -> dict[str, str]:
 
 def _plugins() -> "tuple[list[type[QOSPlugin]], list[str]]":
     """Return the plugins, and what is wrong with those that cannot be loaded."""
+    from koordpy.agent.engine import manager
     from koordpy.api.plugin_errors import PluginError
-    from koordpy.qos import manager
 
     catalogue = manager.installed()
     types, broken = [], []
@@ -72,7 +72,7 @@ def _plugins() -> "tuple[list[type[QOSPlugin]], list[str]]":
 
 
 def _option(flag: "Flag") -> click.Option:
-    from koordpy.qos.interface import FlagError
+    from koordpy.agent.interface import FlagError
 
     def keep(ctx: click.Context, _: click.Parameter, text: str | None) -> None:
         if text is None:

@@ -12,6 +12,7 @@ from koordpy import gates
 from koordpy.admission import config as admission_config
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
+from koordpy.agent.engine import manager as qos_manager
 from koordpy.api.config_model import ConfigError
 from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Right
@@ -29,7 +30,6 @@ from koordpy.features import catalog, parts
 from koordpy.features.feature import Feature, Part, followed, following
 from koordpy.lib.clock import Clock
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates
-from koordpy.qos import manager as qos_manager
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.interface.handle import Handle as SchedulingHandle

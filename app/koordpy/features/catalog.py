@@ -16,6 +16,13 @@ from koordpy.admission import gates as admission_gates
 from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.handler import Handler
 from koordpy.admission.paths import webhook_path
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles, Version
+from koordpy.agent.engine import manager as qos_manager
+from koordpy.agent.interface import CgroupLayout, FlagSet, QOSPlugin
+from koordpy.agent.interface import Handle as QOSHandle
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.core import Node, Pod
 from koordpy.api.needs import Needs, Right
 from koordpy.api.plugin import PluginArgs
@@ -33,13 +40,6 @@ from koordpy.descheduling.interface import Handle as DeschedulingHandle
 from koordpy.descheduling.interface import NoPlugins
 from koordpy.descheduling.interface import Plugin as DeschedulingPlugin
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.qos import manager as qos_manager
-from koordpy.qos.cgroup import CgroupFiles, Version
-from koordpy.qos.executor import Executor
-from koordpy.qos.interface import CgroupLayout, FlagSet, QOSPlugin
-from koordpy.qos.interface import Handle as QOSHandle
-from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.states import StatesInformer
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.interface import (
     BeforeFilter,

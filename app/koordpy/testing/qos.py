@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles, Version
+from koordpy.agent.engine import manager
+from koordpy.agent.interface import CgroupLayout, FlagValue, Handle, QOSPlugin
+from koordpy.agent.interface.gates import GATES
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.qos import manager
-from koordpy.qos.cgroup import CgroupFiles, Version
-from koordpy.qos.executor import Executor
-from koordpy.qos.gates import GATES
-from koordpy.qos.interface import CgroupLayout, FlagValue, Handle, QOSPlugin
-from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.states import StatesInformer
 
 from .cluster import settle
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from koordpy.agent.engine.manager import QOSManagerError
+from koordpy.agent.interface import FlagError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.scheme import resource_of
@@ -17,8 +19,6 @@ from koordpy.compose.parts.node_agent import NodeAgentPart
 from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.feature_gates import FeatureGateError
-from koordpy.qos.interface import FlagError
-from koordpy.qos.manager import QOSManagerError
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, until
 from tests.integration.worker.stage import (
@@ -37,7 +37,7 @@ import asyncio
 from pathlib import Path
 
 from koordpy.lib.feature_gates import FeatureSpec, Stage
-from koordpy.qos.interface import QOSPlugin
+from koordpy.agent.interface import QOSPlugin
 
 
 class Stumbler(QOSPlugin):

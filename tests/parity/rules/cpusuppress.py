@@ -4,6 +4,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles, Version
+from koordpy.agent.engine.manager import flags_of
+from koordpy.agent.interface import (
+    CgroupLayout,
+    Handle,
+    NodeCPUInfo,
+    PodMeta,
+    Processor,
+    UnsupportedError,
+    Update,
+    gates,
+)
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.plugin import NoArgs
@@ -12,21 +27,6 @@ from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.qos import gates
-from koordpy.qos.cgroup import CgroupFiles, Version
-from koordpy.qos.executor import Executor
-from koordpy.qos.interface import (
-    CgroupLayout,
-    Handle,
-    NodeCPUInfo,
-    PodMeta,
-    Processor,
-    UnsupportedError,
-    Update,
-)
-from koordpy.qos.manager import flags_of
-from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.states import StatesInformer
 from koordpy_plugins.qos.cpusuppress.plugin import CPUSuppress, Inputs, suppress_milli
 
 BEST_EFFORT = "kubepods.slice/kubepods-besteffort.slice"

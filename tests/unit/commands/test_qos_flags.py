@@ -13,7 +13,7 @@ from koordpy.commands.qos_flags import QOSFlagsCommand, given
 PLUGIN = """
 from datetime import timedelta
 
-from koordpy.qos.interface import QOSPlugin
+from koordpy.agent.interface import QOSPlugin
 
 
 class Flagged(QOSPlugin):

@@ -14,11 +14,11 @@ import yaml
 from koordpy import cli, settings
 from koordpy.admission import gates as admission_gates
 from koordpy.admission.serving import failure_policy
+from koordpy.agent.interface import gates as qos_gates
 from koordpy.compose.parts import admission, debug
 from koordpy.controllers import host as controller_host
 from koordpy.descheduling.config import loading as descheduling_config
 from koordpy.lib import certificates
-from koordpy.qos import gates as qos_gates
 from koordpy.scheduling.profiles import config as scheduling_config
 
 ROOT = Path(__file__).parents[3]

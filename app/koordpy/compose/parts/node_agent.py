@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from koordpy.agent.cgroups import detection
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles
+from koordpy.agent.engine import manager as qos_manager
+from koordpy.agent.engine.collectors import Collectors
+from koordpy.agent.engine.manager import QOSManager
+from koordpy.agent.interface import Handle
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.compose.part import Context, PartError, PartNeeds, WorkingPart
 from koordpy.lib.feature_gates import FeatureSpec
-from koordpy.qos import manager as qos_manager
-from koordpy.qos import paths
-from koordpy.qos.cgroup import CgroupFiles
-from koordpy.qos.collectors import Collectors
-from koordpy.qos.executor import Executor
-from koordpy.qos.interface import Handle
-from koordpy.qos.manager import QOSManager
-from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.states import StatesInformer
 from koordpy.settings import Settings
 
 
@@ -46,7 +46,7 @@ class NodeAgentPart(WorkingPart):
         if not settings.node_name:
             raise PartError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
         root = Path(settings.cgroup_root)
-        states = StatesInformer(process.cluster, settings.node_name, paths.detect(root))
+        states = StatesInformer(process.cluster, settings.node_name, detection.detect(root))
         metrics, files = MetricCache(process.clock), CgroupFiles(root)
         executor = Executor(files, process.clock)
         handle = Handle(
@@ -60,6 +60,8 @@ class NodeAgentPart(WorkingPart):
             gates=process.gates,
             flags=qos_manager.flags_of(self.catalogue.values(), settings.flags),
             clock=process.clock,
+            proc_root=Path(settings.proc_root),
+            sys_root=Path(settings.sys_root),
             client=process.client,
             events=process.events,
         )

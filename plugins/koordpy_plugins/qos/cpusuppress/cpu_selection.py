@@ -7,7 +7,7 @@ calculateBESuppressCPUSetPolicy): spread over NUMA nodes, whole cores (hyper-thr
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from koordpy.qos.interface import Processor
+from koordpy.agent.interface import Processor
 
 
 def by_pool(

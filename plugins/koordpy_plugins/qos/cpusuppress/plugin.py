@@ -15,17 +15,7 @@ from typing import Any, ClassVar
 
 from prometheus_client import Gauge
 
-from koordpy.api import extension, qos, quantity
-from koordpy.api.core import Node
-from koordpy.api.koordinator import NodeResourceTopology
-from koordpy.api.needs import Needs
-from koordpy.api.plugin import PluginArgs
-from koordpy.api.slo.node_slo import NodeSLOSpec
-from koordpy.api.slo.threshold import CFS_QUOTA, CPUSET, ResourceThresholdStrategy
-from koordpy.lib import cpuset
-from koordpy.qos import usage
-from koordpy.qos.gates import BE_CPU_MANAGER, BE_CPU_SUPPRESS, is_feature_disabled
-from koordpy.qos.interface import (
+from koordpy.agent.interface import (
     COLLECT_INTERVAL,
     NODE_CPU_INFO,
     Aggregation,
@@ -38,6 +28,16 @@ from koordpy.qos.interface import (
     QOSPlugin,
     Update,
 )
+from koordpy.agent.interface.gates import BE_CPU_MANAGER, BE_CPU_SUPPRESS, is_feature_disabled
+from koordpy.agent.toolkit import usage
+from koordpy.api import extension, qos, quantity
+from koordpy.api.core import Node
+from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.needs import Needs
+from koordpy.api.plugin import PluginArgs
+from koordpy.api.slo.node_slo import NodeSLOSpec
+from koordpy.api.slo.threshold import CFS_QUOTA, CPUSET, ResourceThresholdStrategy
+from koordpy.lib import cpuset
 
 from . import allowance, cpu_selection
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy.qos.interface import Processor
+from koordpy.agent.interface import Processor
 from koordpy_plugins.qos.cpusuppress.cpu_selection import by_pool, choose, pick
 
 

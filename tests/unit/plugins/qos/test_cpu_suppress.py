@@ -8,6 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles, Version
+from koordpy.agent.engine.manager import flags_of
+from koordpy.agent.interface import CgroupLayout, Handle, NodeCPUInfo, PodMeta, Processor
+from koordpy.agent.interface.gates import GATES
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.plugin import NoArgs
@@ -16,13 +23,6 @@ from koordpy.api.slo.node_slo import NodeSLOSpec, completed
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.qos.cgroup import CgroupFiles, Version
-from koordpy.qos.executor import Executor
-from koordpy.qos.gates import GATES
-from koordpy.qos.interface import CgroupLayout, Handle, NodeCPUInfo, PodMeta, Processor
-from koordpy.qos.manager import flags_of
-from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.states import StatesInformer
 from koordpy_plugins.qos.cpusuppress import CPUSuppress
 from koordpy_plugins.qos.cpusuppress.plugin import Inputs
 

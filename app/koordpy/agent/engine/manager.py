@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.engine.collectors import Collectors
+from koordpy.agent.interface.collector import CollectError
+from koordpy.agent.interface.flags import FlagSet, FlagValue
+from koordpy.agent.interface.gates import GATES
+from koordpy.agent.interface.handle import Handle
+from koordpy.agent.interface.metrics import COLLECT_INTERVAL
+from koordpy.agent.interface.plugin import QOSPlugin
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.catalogue import Catalogue
 from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureSpec
-
-from .collectors import CollectError, Collectors
-from .executor import Executor
-from .gates import GATES
-from .interface.flags import FlagSet, FlagValue
-from .interface.handle import Handle
-from .interface.metrics import COLLECT_INTERVAL
-from .interface.plugin import QOSPlugin
-from .states import StatesInformer
 
 log = logging.getLogger(__name__)
 

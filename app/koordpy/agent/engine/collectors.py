@@ -10,24 +10,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from koordpy.agent.cgroups.files import CgroupFiles
+from koordpy.agent.engine import node_info
+from koordpy.agent.interface.cgroups import CgroupError
+from koordpy.agent.interface.collector import CollectError
+from koordpy.agent.interface.metrics import NODE_CPU_INFO, Sample
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.lib.clock import Clock
-
-from . import node_info
-from .cgroup import CgroupFiles
-from .interface.cgroups import CgroupError
-from .interface.metrics import NODE_CPU_INFO, Sample
-from .metric_cache import MetricCache
-from .states import StatesInformer
 
 log = logging.getLogger(__name__)
 
 JIFFIES_PER_SECOND = 100
 _BUSY_FIELDS = (0, 1, 2, 5, 6)
 """user, nice, system, irq and softirq of a line of /proc/stat."""
-
-
-class CollectError(OSError):
-    """A file of procfs has an unexpected format; the message names it."""
 
 
 @dataclass(frozen=True)

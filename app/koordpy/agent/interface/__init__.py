@@ -13,16 +13,18 @@ them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
 """
 
 from .cgroups import CgroupError, Cgroups, Executor, InvalidValueError, UnsupportedError, Update
+from .collector import CollectError, Collector
 from .flags import Flag, FlagError, FlagSet, FlagValue
 from .handle import Handle
 from .layout import CgroupLayout
+from .metric_kinds import KINDS
 from .metrics import (
     COLLECT_INTERVAL,
     NODE_CPU_INFO,
-    PROPERTIES,
     Aggregation,
     Fact,
     MetricError,
+    MetricKind,
     Metrics,
     NodeCPUInfo,
     Processor,
@@ -33,8 +35,8 @@ from .states import Callback, CallbackError, CallbackTarget, PodMeta, States, St
 
 __all__ = [
     "COLLECT_INTERVAL",
+    "KINDS",
     "NODE_CPU_INFO",
-    "PROPERTIES",
     "Aggregation",
     "Callback",
     "CallbackError",
@@ -42,6 +44,8 @@ __all__ = [
     "CgroupError",
     "CgroupLayout",
     "Cgroups",
+    "CollectError",
+    "Collector",
     "Executor",
     "Fact",
     "Flag",
@@ -51,6 +55,7 @@ __all__ = [
     "Handle",
     "InvalidValueError",
     "MetricError",
+    "MetricKind",
     "Metrics",
     "NodeCPUInfo",
     "PodMeta",

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from koordpy.qos.interface import FlagError, FlagSet, FlagValue
+from koordpy.agent.interface import FlagError, FlagSet, FlagValue
 
 
 @pytest.fixture

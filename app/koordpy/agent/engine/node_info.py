@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
+from koordpy.agent.interface.metrics import NodeCPUInfo, Processor
 from koordpy.lib import cpuset
-
-from .interface.metrics import NodeCPUInfo, Processor
 
 
 def read(sys_root: Path) -> NodeCPUInfo:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from koordpy.agent.interface.metric_kinds import KINDS
+from koordpy.agent.interface.metrics import Aggregation, Fact, MetricError, Sample
 from koordpy.lib.clock import Clock
-
-from .interface.metrics import PROPERTIES, Aggregation, Fact, MetricError, Sample
 
 F = TypeVar("F")
 
@@ -73,9 +73,10 @@ class MetricCache:
 
         Raises MetricError if there is no point, except for COUNT.
         """
-        names = PROPERTIES.get(kind)
-        if names is None:
+        declared = KINDS.get(kind)
+        if declared is None:
             raise MetricError(f"unknown metric kind {kind!r}")
+        names = declared.properties
         wanted = dict(properties or {})
         if unknown := set(wanted) - set(names):
             raise MetricError(f"metric {kind} has no property {sorted(unknown)[0]!r}; it has {list(names)}")
@@ -129,9 +130,10 @@ def _single(value: float) -> float:
 
 
 def _identity(kind: str, properties: Mapping[str, str]) -> tuple[str, ...]:
-    names = PROPERTIES.get(kind)
-    if names is None:
+    declared = KINDS.get(kind)
+    if declared is None:
         raise MetricError(f"unknown metric kind {kind!r}")
+    names = declared.properties
     if set(properties) != set(names):
         raise MetricError(f"a sample of {kind} needs the properties {list(names)}, got {sorted(properties)}")
     return tuple(properties[name] for name in names)

@@ -4,6 +4,27 @@ from typing import ClassVar
 
 import pytest
 
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles, Version
+from koordpy.agent.engine.collectors import Collectors
+from koordpy.agent.engine.manager import (
+    GROUP,
+    QOSManager,
+    QOSManagerError,
+    build,
+    flags_of,
+    gate_specs,
+)
+from koordpy.agent.interface import (
+    Aggregation,
+    CallbackError,
+    CgroupLayout,
+    Handle,
+    QOSPlugin,
+    StateType,
+)
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
@@ -15,27 +36,6 @@ from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec, Stage
-from koordpy.qos.cgroup import CgroupFiles, Version
-from koordpy.qos.collectors import Collectors
-from koordpy.qos.executor import Executor
-from koordpy.qos.interface import (
-    Aggregation,
-    CallbackError,
-    CgroupLayout,
-    Handle,
-    QOSPlugin,
-    StateType,
-)
-from koordpy.qos.manager import (
-    GROUP,
-    QOSManager,
-    QOSManagerError,
-    build,
-    flags_of,
-    gate_specs,
-)
-from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.states import StatesInformer
 from tests.eventually import PATIENCE
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from koordpy.agent.interface.cgroups import CgroupError, InvalidValueError, UnsupportedError
 from koordpy.lib import cpuset
-
-from .interface.cgroups import CgroupError, InvalidValueError, UnsupportedError
 
 MAX_INT64 = 2**63 - 1
 CFS_PERIOD_US = 100_000

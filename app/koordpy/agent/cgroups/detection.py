@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .interface.layout import CgroupLayout
+from koordpy.agent.interface.layout import CgroupLayout
 
 
 def detect(cgroup_root: Path) -> CgroupLayout:

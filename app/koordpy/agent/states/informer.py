@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from koordpy.agent.interface.layout import CgroupLayout
+from koordpy.agent.interface.states import Callback, CallbackError, CallbackTarget, PodMeta, StateType
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.slo.node_slo import NodeSLOSpec, completed
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.selector import Selector
-
-from .interface.layout import CgroupLayout
-from .interface.states import Callback, CallbackError, CallbackTarget, PodMeta, StateType
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -11,22 +11,21 @@ COLLECT_INTERVAL: Final = "collect-res-used-interval"
 
 F = TypeVar("F")
 
-PROPERTIES: dict[str, tuple[str, ...]] = {
-    "node_cpu_usage": (),
-    "node_memory_usage": (),
-    "sys_cpu_usage": (),
-    "sys_memory_usage": (),
-    "node_be": ("be_resource", "be_allocation"),
-    "pod_cpu_usage": ("pod_uid",),
-    "pod_memory_usage": ("pod_uid",),
-    "pod_cpu_throttled": ("pod_uid",),
-    "container_cpu_usage": ("container_id",),
-    "container_memory_usage": ("container_id",),
-    "container_cpu_throttled": ("container_id",),
-    "host_application_cpu_usage": ("host_app_name",),
-    "host_application_memory_usage": ("host_app_name",),
-}
-"""The properties of each kind. CPU is in cores (node_be: milli-cores), memory in bytes."""
+_HOURS: Final = timedelta(hours=12)
+_MINUTES: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class MetricKind:
+    """A kind of series: what tells its series apart, the unit of its values, and how long they are kept.
+
+    Every property of a kind must be given with each sample. CPU is in cores, memory in bytes.
+    """
+
+    name: str
+    properties: tuple[str, ...] = ()
+    unit: str = ""
+    retention: timedelta = _MINUTES
 
 
 class MetricError(ValueError):
@@ -84,7 +83,7 @@ NODE_CPU_INFO: Final[Fact[NodeCPUInfo]] = Fact("node_cpu_info")
 
 
 class Metrics(Protocol):
-    """Series by kind and properties, and facts. All of it is in memory and empty after a restart."""
+    """Series by kind and properties, and facts."""
 
     def query(
         self,
@@ -96,7 +95,7 @@ class Metrics(Protocol):
     ) -> float:
         """Aggregate all points in [start, end] of the series with these properties (a subset may be given).
 
-        Kinds and their properties are in `PROPERTIES`. Raises MetricError if there is no point, except for
+        Raises MetricError if there is no point, except for
         COUNT.
         """
         ...

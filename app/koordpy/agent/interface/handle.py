@@ -1,9 +1,10 @@
-"""What a QoS plugin is given."""
+"""What collectors, hooks and QoS plugins are given."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -20,7 +21,7 @@ from .states import States
 
 @dataclass(frozen=True)
 class Handle:
-    """What QoS plugins may use, on one node.
+    """What plugins may use, on one node.
 
     `client` is None if nothing can be written to the API server, `events` if no events are recorded.
     """
@@ -42,6 +43,10 @@ class Handle:
     flags: FlagSet
     clock: Clock
     rng: random.Random = field(default_factory=random.Random)
+    proc_root: Path = Path("/proc")
+    """Where the node's procfs is; its processes have the pids that it shows."""
+    sys_root: Path = Path("/sys")
+    """Where the node's sysfs is."""
     client: Client | None = None
     events: Recorder | None = None
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)

@@ -2,10 +2,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles, Version
+from koordpy.agent.interface import InvalidValueError, Update
 from koordpy.lib.clock import FakeClock
-from koordpy.qos.cgroup import CgroupFiles, Version
-from koordpy.qos.executor import Executor
-from koordpy.qos.interface import InvalidValueError, Update
 
 
 class Tree:

@@ -2,9 +2,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from koordpy.agent.interface import Aggregation, MetricError, Sample
+from koordpy.agent.metrics.cache import MetricCache
 from koordpy.lib.clock import FakeClock
-from koordpy.qos.interface import Aggregation, MetricError, Sample
-from koordpy.qos.metric_cache import MetricCache
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

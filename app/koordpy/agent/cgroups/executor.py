@@ -12,11 +12,10 @@ from datetime import timedelta
 
 from prometheus_client import Counter
 
+from koordpy.agent.cgroups.files import CgroupFiles, comparable
+from koordpy.agent.interface.cgroups import CgroupError, UnsupportedError, Update
 from koordpy.lib import cpuset
 from koordpy.lib.clock import Clock
-
-from .cgroup import CgroupFiles, comparable
-from .interface.cgroups import CgroupError, UnsupportedError, Update
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 
+from koordpy.agent.interface.states import PodMeta
 from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node, Pod
 from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.lib import cpuset
-
-from .interface.states import PodMeta
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""The cgroup files of a node: their table, layout, reading and writing."""

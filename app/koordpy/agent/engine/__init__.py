@@ -1,0 +1,1 @@
+"""Finds, sets up, runs and supervises the plugins of a node."""

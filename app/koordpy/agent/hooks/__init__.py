@@ -1,0 +1,1 @@
+"""Runtime hooks: what pods, containers and QoS classes are given, delivered by reconciliation."""

@@ -1,0 +1,1 @@
+"""The metrics of a node: series and facts, kept in bounded memory."""

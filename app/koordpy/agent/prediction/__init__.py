@@ -1,0 +1,1 @@
+"""Predicts the peak usage of pods, of priority classes and of the node."""

@@ -1,0 +1,1 @@
+"""Writes what the node measured and is made of to the API server."""

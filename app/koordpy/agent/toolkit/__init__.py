@@ -1,0 +1,1 @@
+"""What collectors, hooks and QoS plugins compute with."""

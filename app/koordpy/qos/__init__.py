@@ -1,1 +1,0 @@
-"""The node QoS framework: states, metrics, cgroups, and the strategies that use them."""

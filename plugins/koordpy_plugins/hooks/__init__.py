@@ -1,0 +1,1 @@
+"""Runtime hooks: the values that each wants in cgroup files of pods."""

@@ -1,0 +1,1 @@
+"""Resources of nodes that the noderesource controller computes, a folder each."""
