@@ -87,6 +87,11 @@ class CgroupFiles:
         self.root = root
         self.version = version or detect(root)
 
+    @property
+    def unified(self) -> bool:
+        """Whether the node has cgroup v2."""
+        return self.version is Version.V2
+
     def resource(self, name: str) -> CgroupResource:
         """Return a line of the table; raise UnsupportedError for an unknown name."""
         resource = RESOURCES.get(name)

@@ -14,7 +14,8 @@ from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.engine import node_info
 from koordpy.agent.interface.cgroups import CgroupError
 from koordpy.agent.interface.collector import CollectError
-from koordpy.agent.interface.metrics import NODE_CPU_INFO, Sample
+from koordpy.agent.interface.facts import NODE_CPU_INFO
+from koordpy.agent.interface.metrics import Sample
 from koordpy.agent.metrics.cache import MetricCache
 from koordpy.agent.states.informer import StatesInformer
 from koordpy.lib.clock import Clock

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from koordpy.agent.interface.metrics import NodeCPUInfo, Processor
+from koordpy.agent.interface.facts import NodeCPUInfo, Processor
 from koordpy.lib import cpuset
 
 

@@ -14,21 +14,20 @@ them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
 
 from .cgroups import CgroupError, Cgroups, Executor, InvalidValueError, UnsupportedError, Update
 from .collector import CollectError, Collector
+from .facts import NODE_CPU_INFO, NodeCPUInfo, Processor
 from .flags import Flag, FlagError, FlagSet, FlagValue
 from .handle import Handle
 from .layout import CgroupLayout
 from .metric_kinds import KINDS
 from .metrics import (
     COLLECT_INTERVAL,
-    NODE_CPU_INFO,
     Aggregation,
     Fact,
     MetricError,
     MetricKind,
     Metrics,
-    NodeCPUInfo,
-    Processor,
     Sample,
+    Series,
 )
 from .plugin import QOSPlugin
 from .states import Callback, CallbackError, CallbackTarget, PodMeta, States, StateType
@@ -62,6 +61,7 @@ __all__ = [
     "Processor",
     "QOSPlugin",
     "Sample",
+    "Series",
     "StateType",
     "States",
     "UnsupportedError",

@@ -6,6 +6,7 @@ texts, are translated. Directories are relative to the root of a subsystem.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -33,6 +34,15 @@ class Update:
 
 class Cgroups(Protocol):
     """Reads cgroup files. Every method raises CgroupError if a file cannot be read."""
+
+    @property
+    def unified(self) -> bool:
+        """Whether the node has cgroup v2."""
+        ...
+
+    def path(self, name: str, directory: str) -> Path:
+        """Return the absolute path of a resource's file. Raises UnsupportedError if the version has none."""
+        ...
 
     def exists(self, directory: str, subsystem: str = "cpu") -> bool:
         """Return whether a cgroup directory exists."""

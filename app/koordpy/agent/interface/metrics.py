@@ -61,25 +61,15 @@ class Fact(Generic[F]):
     key: str
 
 
-@dataclass(frozen=True)
-class Processor:
-    """One logical CPU and its place in the topology."""
+class Series(Protocol):
+    """One series. Collectors keep it, so that adding a sample looks nothing up.
 
-    cpu: int
-    core: int
-    socket: int
-    node: int
+    It may be kept for ever: a series whose points have all expired starts anew with the next sample.
+    """
 
-
-@dataclass(frozen=True)
-class NodeCPUInfo:
-    """All online processors, ordered by NUMA node, socket, core and CPU."""
-
-    processors: tuple[Processor, ...]
-
-
-NODE_CPU_INFO: Final[Fact[NodeCPUInfo]] = Fact("node_cpu_info")
-"""The processors of the node."""
+    def add(self, value: float, at: float) -> None:
+        """Add a sample taken `at` seconds after the epoch."""
+        ...
 
 
 class Metrics(Protocol):
@@ -102,6 +92,14 @@ class Metrics(Protocol):
 
     def append(self, samples: Iterable[Sample]) -> None:
         """Add samples, all or none. Raises MetricError if one has the wrong properties for its kind."""
+        ...
+
+    def series(self, kind: str, properties: Mapping[str, str] | None = None) -> Series:
+        """Return a series for adding samples. Raises MetricError for wrong properties or an unknown kind."""
+        ...
+
+    def set_fact(self, fact: Fact[F], value: F) -> None:
+        """Replace the value of a fact."""
         ...
 
     def fact(self, fact: Fact[F]) -> F | None:

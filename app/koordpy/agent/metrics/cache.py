@@ -100,6 +100,16 @@ class MetricCache:
                 if not series.times:
                     del by_identity[identity]
 
+    def series(self, kind: str, properties: Mapping[str, str] | None = None) -> "SeriesWriter":
+        """Return a series for adding samples. Raises MetricError for wrong properties or an unknown kind."""
+        return SeriesWriter(self, kind, _identity(kind, properties or {}))
+
+    def add(self, kind: str, identity: tuple[str, ...], value: float, at: float) -> None:
+        """Add a sample of a series that is known to be valid; `at` in seconds after the epoch."""
+        series = self._series.setdefault(kind, {}).setdefault(identity, _Series())
+        series.add(at, value)
+        series.drop_before(at - self._retention.total_seconds())
+
     def set_fact(self, fact: Fact[F], value: F) -> None:
         """Store the latest value of a fact."""
         self._facts[fact.key] = value
@@ -108,6 +118,19 @@ class MetricCache:
         """Return a fact; None if it is not known yet."""
         found: F | None = self._facts.get(fact.key)
         return found
+
+
+class SeriesWriter:
+    """Adds samples to one series."""
+
+    __slots__ = ("_cache", "_identity", "_kind")
+
+    def __init__(self, cache: MetricCache, kind: str, identity: tuple[str, ...]) -> None:
+        self._cache, self._kind, self._identity = cache, kind, identity
+
+    def add(self, value: float, at: float) -> None:
+        """Add a sample taken `at` seconds after the epoch."""
+        self._cache.add(self._kind, self._identity, value, at)
 
 
 def aggregate(how: Aggregation, times: list[float], values: list[float], what: str = "metric") -> float:
