@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from koordpy.admission import config as handlers
 from koordpy.admission import gates as admission_gates
-from koordpy.agent.engine import manager as qos
+from koordpy.agent.engine.plugins import Installed as AgentPlugins
 from koordpy.cluster import transformers
 from koordpy.controllers import host as controllers
 from koordpy.descheduling.engine import framework as descheduling
@@ -114,6 +114,6 @@ def _known() -> Mapping[str, FeatureSpec]:
         serving(),
         controllers.installed().feature_gates({}),
         descheduling.installed().feature_gates(transformers.SPECS),
-        qos.gate_specs(qos.installed()),
+        AgentPlugins.find().gate_specs(),
     )
     return {name: spec for part in parts for name, spec in part.items()}

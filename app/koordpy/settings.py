@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from koordpy import data
 from koordpy.admission.config import HandlerEntry
 from koordpy.admission.serving.config import CertificateSettings, Mode, RegistrationSettings
+from koordpy.agent.engine.settings import AgentSettings
 from koordpy.api import config_document, config_file, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.api.field_error import FieldError
@@ -197,21 +198,6 @@ class DeschedulerSettings(ConfigModel):
     scheduler_config: str | None = None
     """A KubeSchedulerConfiguration with the profiles that prove evictions; None: that of `extender`.
     Without effect in a process that runs the extender too."""
-
-
-class AgentSettings(ConfigModel):
-    """The node agent of one node."""
-
-    node_name: str | None = None
-    """Default: the environment variable NODE_NAME."""
-    cgroup_root: str = "/sys/fs/cgroup"
-    proc_root: str = "/proc"
-    sys_root: str = "/sys"
-    flags: dict[str, int | float | bool | str] = {}
-    """Flags of plugins, without the two hyphens."""
-    args: dict[str, dict[str, Any]] = {}
-    """Arguments of plugins by their names."""
-    sync_timeout: Seconds = 120.0
 
 
 class ControllersSettings(ConfigModel):

@@ -93,9 +93,9 @@ VIOLATIONS = {
         "from koordpy.scheduling.extender import extender",
         "plugins import the public floors only",
     ),
-    "a QoS plugin imports the manager that runs it": (
+    "a QoS plugin imports the engine that runs it": (
         "plugins/koordpy_plugins/qos/cpusuppress/planted.py",
-        "from koordpy.agent.engine import manager",
+        "from koordpy.agent.engine import agent",
         "plugins import the public floors only",
     ),
     "a descheduling plugin imports the descheduler": (

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
-from . import qos_flags
+from . import agent_flags
+from .agent_flags import AgentFlagsCommand
 from .options import Failure
-from .qos_flags import QOSFlagsCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -160,7 +160,7 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
     _run(obj, options["config"], overrides, WORKER_DEBUG_PORT, always=("debug",), belongs=given)
 
 
-@click.command(cls=QOSFlagsCommand, short_help="Run the node agent, which enforces QoS.")
+@click.command(cls=AgentFlagsCommand, short_help="Run the node agent, which enforces QoS.")
 @_process_options
 @click.option("--node-name", help="This node's name (default: $NODE_NAME).")
 @click.pass_obj
@@ -175,7 +175,7 @@ def agent(obj: dict[str, Any], /, **options: Any) -> None:
     overrides["parts"] = ["agent", "debug"]
     overrides["agent"] = {
         "nodeName": options["node_name"],
-        "flags": qos_flags.given(click.get_current_context()) or None,
+        "flags": agent_flags.given(click.get_current_context()) or None,
     }
     _run(obj, options["config"], overrides, AGENT_DEBUG_PORT)
 

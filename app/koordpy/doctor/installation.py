@@ -12,7 +12,7 @@ from koordpy import gates
 from koordpy.admission import config as admission_config
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
-from koordpy.agent.engine import manager as qos_manager
+from koordpy.agent.engine.plugins import Installed as AgentPlugins
 from koordpy.api.config_model import ConfigError
 from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Right
@@ -166,13 +166,13 @@ class Installation:
         return gates.chosen(known, self.settings.feature_gates)
 
     def _qos(self) -> None:
-        installed = qos_manager.installed()
-        chosen = gates.chosen(qos_manager.gate_specs(installed), self.settings.feature_gates)
+        installed = AgentPlugins.find()
+        chosen = gates.chosen(installed.gate_specs(), self.settings.feature_gates)
         self._add(
             Part.AGENT,
             {
-                name
-                for name, type_ in installed.items()
+                type_.name
+                for type_ in installed.types()
                 if type_.feature is None or chosen.enabled(type_.feature)
             },
         )

@@ -18,9 +18,10 @@ from koordpy.admission.handler import Handler
 from koordpy.admission.paths import webhook_path
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.files import CgroupFiles, Version
-from koordpy.agent.engine import manager as qos_manager
-from koordpy.agent.interface import CgroupLayout, FlagSet, QOSPlugin
-from koordpy.agent.interface import Handle as QOSHandle
+from koordpy.agent.engine.plugins import Installed as AgentPlugins
+from koordpy.agent.engine.plugins import flags_of
+from koordpy.agent.interface import CgroupLayout, FlagSet, NodePlugin
+from koordpy.agent.interface import Handle as AgentHandle
 from koordpy.agent.metrics.cache import MetricCache
 from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.core import Node, Pod
@@ -77,7 +78,7 @@ NO_CHANCE = random.Random(0)
 
 def features() -> list[Feature]:
     """Return all installed features, by part and name. Raises ConfigError."""
-    found = [*_webhooks(), *_extender(), *_controllers(), *_descheduler(), *_qos()]
+    found = [*_webhooks(), *_extender(), *_controllers(), *_descheduler(), *_agent()]
     order = list(Part)
     return sorted(found, key=lambda feature: (order.index(feature.part), feature.name))
 
@@ -290,16 +291,16 @@ def descheduling_handle(cluster: Cluster, gates: FeatureGates) -> DeschedulingHa
     )
 
 
-def _qos() -> Iterator[Feature]:
-    installed = qos_manager.installed()
-    gates = FeatureGates(qos_manager.gate_specs(installed))
-    for name, type_ in installed.items():
+def _agent() -> Iterator[Feature]:
+    installed = AgentPlugins.find()
+    gates = FeatureGates(installed.gate_specs())
+    for type_ in installed.types():
         cluster = Cluster()
-        handle = _on_a_node(cluster, gates, qos_manager.flags_of([type_]))
+        handle = _on_a_node(cluster, gates, flags_of([type_]))
         elsewhere = _elsewhere(type_.needs, partial(_set_up_on_a_node, type_, handle))
         yield Feature(
             part=Part.AGENT,
-            name=name,
+            name=type_.name,
             follows=followed({store.type for store in cluster.stores} | set(type_.needs.later)),
             rights=type_.needs.rights,
             gates=(type_.feature,) if type_.feature else (),
@@ -308,14 +309,14 @@ def _qos() -> Iterator[Feature]:
         )
 
 
-def _set_up_on_a_node(type_: type[QOSPlugin], handle: QOSHandle) -> None:
+def _set_up_on_a_node(type_: type[NodePlugin], handle: AgentHandle) -> None:
     type_.make(handle).setup()
 
 
-def _on_a_node(cluster: Cluster, gates: FeatureGates, flags: FlagSet) -> QOSHandle:
-    """Return a handle for QoS plugins that are created to be inspected; no node is behind it."""
+def _on_a_node(cluster: Cluster, gates: FeatureGates, flags: FlagSet) -> AgentHandle:
+    """Return a handle for plugins that are created to be inspected; no node is behind it."""
     layout, files = CgroupLayout(systemd=True), CgroupFiles(Path("/sys/fs/cgroup"), Version.V2)
-    return QOSHandle(
+    return AgentHandle(
         node_name="node",
         states=StatesInformer(cluster, "node", layout),
         metrics=MetricCache(cluster.clock),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from koordpy.agent.engine.manager import QOSManagerError
+from koordpy.agent.engine.agent import AgentError
 from koordpy.agent.interface import FlagError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
@@ -170,7 +170,7 @@ async def test_a_plugin_of_a_third_party_that_raises_is_restarted_and_stopped_at
         await until(lambda: diary.read_text().count("run") == 3)
         await until(lambda: files.cpus() == "0-5")  # the others work on
         assert (await health.get("/livez")).status_code == 200
-        assert sorted(worker.part(NodeAgentPart).manager.running) == ["CPUSuppresss", "Stumbler"]
+        assert sorted(worker.part(NodeAgentPart).agent.running) == ["CPUSuppresss", "Stumbler"]
     assert diary.read_text().split("\n", 1)[1] == "run\nrun\nrun\ncancelled\nstop\n"
 
 
@@ -184,9 +184,9 @@ async def test_a_switched_off_gate_leaves_cgroups_alone(
     settings = settings.model_copy(update={"feature_gates": {"BECPUSuppress": False}})
     worker = worker_process(settings, "agent")
     async with working(worker):
-        qos = worker.part(NodeAgentPart).manager
-        await until(lambda: qos._collectors.synced)
-        assert qos.running == []
+        agent = worker.part(NodeAgentPart).agent
+        await until(lambda: agent.measuring.synced)
+        assert agent.running == []
     assert (files.cpus(), files.quota()) == ("0-7", "max")
 
 
@@ -204,7 +204,7 @@ async def test_a_worker_without_optional_resources_on_the_server_is_ready(tmp_pa
 
 async def test_an_agent_of_an_unknown_node_stops_with_an_error(tmp_path: Path, server: ApiServer) -> None:
     worker = node_agent(server, NodeFiles(tmp_path, 1), syncTimeout=0.2)
-    with pytest.raises(QOSManagerError, match="node 'n1', its pods and NodeSLOs were not all seen"):
+    with pytest.raises(AgentError, match="node 'n1', its pods and NodeSLOs were not all seen"):
         await worker.run()
     assert not worker.listeners["debug"].is_listening
 

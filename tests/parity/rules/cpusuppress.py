@@ -6,7 +6,7 @@ from typing import Any
 
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.files import CgroupFiles, Version
-from koordpy.agent.engine.manager import flags_of
+from koordpy.agent.engine.plugins import flags_of
 from koordpy.agent.interface import (
     CgroupLayout,
     Handle,

@@ -1,7 +1,7 @@
-"""The interface of QoS plugins, and what they are given.
+"""The interface of the node agent's plugins, and what they are given.
 
-A plugin is a `QOSPlugin` that is installed as an entry point of the group `koordpy.qos` and enabled by a
-feature gate. On every node it goes through four steps:
+A `QOSPlugin` is installed as an entry point of the group `koordpy.qos` and enabled by a feature gate. On
+every node it goes through four steps:
 
 1. `init_flags` declares its command line flags.
 2. It is constructed with its arguments and a `Handle`, and set up, whether its gate is on or not.
@@ -29,7 +29,9 @@ from .metrics import (
     Sample,
     Series,
 )
+from .node_plugin import NodePlugin
 from .plugin import QOSPlugin
+from .service import DeclaresFlags, Service
 from .states import Callback, CallbackError, CallbackTarget, PodMeta, States, StateType
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Cgroups",
     "CollectError",
     "Collector",
+    "DeclaresFlags",
     "Executor",
     "Fact",
     "Flag",
@@ -57,11 +60,13 @@ __all__ = [
     "MetricKind",
     "Metrics",
     "NodeCPUInfo",
+    "NodePlugin",
     "PodMeta",
     "Processor",
     "QOSPlugin",
     "Sample",
     "Series",
+    "Service",
     "StateType",
     "States",
     "UnsupportedError",

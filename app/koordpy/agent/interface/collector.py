@@ -1,20 +1,17 @@
 """The base class of collectors: plugins that measure the node (entry point group `koordpy.collectors`)."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import ClassVar
 
-from koordpy.api.plugin import BasePlugin, PluginArgs
-
-from .flags import FlagSet
-from .handle import Handle
 from .metrics import COLLECT_INTERVAL, MetricKind
+from .node_plugin import NodePlugin
 
 
 class CollectError(OSError):
     """Something cannot be measured; the message names the file, and what was expected of it."""
 
 
-class Collector(BasePlugin, ABC):
+class Collector(NodePlugin):
     """Measures one aspect of the node at a regular interval.
 
     `kinds` declares the series that it appends; `handle.metrics` refuses samples of others. `interval_flag`
@@ -22,21 +19,8 @@ class Collector(BasePlugin, ABC):
     once every enabled collector has measured once. Source: Koordinator, `pkg/koordlet/metricsadvisor`.
     """
 
-    handle: Handle
-
     kinds: ClassVar[tuple[MetricKind, ...]] = ()
     interval_flag: ClassVar[str] = COLLECT_INTERVAL
-
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        """Store what is needed. No state of the node is known yet."""
-        super().__init__(args, handle)
-
-    @classmethod
-    def init_flags(cls, flags: FlagSet) -> None:
-        """Declare flags. Called once, before the command line is read and any plugin is constructed."""
-
-    def setup(self) -> None:
-        """Request stores of the cluster and register callbacks, before anything is listed."""
 
     @abstractmethod
     def collect(self) -> None:

@@ -1,36 +1,12 @@
 """The base class of QoS plugins."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
-from koordpy.api.plugin import BasePlugin, PluginArgs
-
-from .flags import FlagSet
-from .handle import Handle
+from .node_plugin import NodePlugin
 
 
-class QOSPlugin(BasePlugin, ABC):
-    """A QoS strategy of a node.
-
-    `feature` is its gate: one of the node agent's, or one that the plugin declares in `feature_gates`;
-    without a gate it always runs. `needs` declares requirements beyond the states of its node and the objects
-    that it follows.
-    """
-
-    handle: Handle
-
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        """Store what is needed. No state of the node is known yet."""
-        super().__init__(args, handle)
-
-    @classmethod
-    def init_flags(cls, flags: FlagSet) -> None:
-        """Declare flags. Called once, before the command line is read and any plugin is constructed."""
-
-    def setup(self) -> None:
-        """Request stores of the cluster, add indexes and register callbacks.
-
-        Called once for every installed plugin, enabled or not, before anything is listed.
-        """
+class QOSPlugin(NodePlugin):
+    """A QoS strategy of a node (entry point group `koordpy.qos`)."""
 
     @abstractmethod
     async def run(self) -> None:

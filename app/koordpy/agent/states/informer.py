@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from koordpy.agent.interface.layout import CgroupLayout
 from koordpy.agent.interface.states import Callback, CallbackError, CallbackTarget, PodMeta, StateType
@@ -30,6 +30,8 @@ class _Mailbox:
 
 class StatesInformer:
     """The states of one node."""
+
+    name: Final = "states"
 
     def __init__(
         self,
@@ -78,6 +80,10 @@ class StatesInformer:
         return [
             PodMeta(pod, self.layout.pod(pod)) for pod in self._pods if pod.spec.node_name == self.node_name
         ]
+
+    def not_ready(self) -> str | None:
+        """Return why the states are not known yet; None if they are."""
+        return None if self.synced else "the node, its pods and NodeSLO are not all known yet"
 
     # --- callbacks -------------------------------------------------------------------------------
 

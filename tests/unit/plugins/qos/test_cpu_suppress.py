@@ -10,7 +10,7 @@ import pytest
 
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.files import CgroupFiles, Version
-from koordpy.agent.engine.manager import flags_of
+from koordpy.agent.engine.plugins import flags_of
 from koordpy.agent.interface import CgroupLayout, Handle, NodeCPUInfo, PodMeta, Processor
 from koordpy.agent.interface.gates import GATES
 from koordpy.agent.metrics.cache import MetricCache

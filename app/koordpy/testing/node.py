@@ -1,4 +1,4 @@
-"""Runs one QoS plugin on a node emulated by files in a test's folder."""
+"""Sets up one plugin of the node agent on a node emulated by files in a test's folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.files import CgroupFiles, Version
-from koordpy.agent.engine import manager
-from koordpy.agent.interface import CgroupLayout, FlagValue, Handle, QOSPlugin
+from koordpy.agent.engine.plugins import flags_of
+from koordpy.agent.interface import CgroupLayout, FlagValue, Handle, NodePlugin
 from koordpy.agent.interface.gates import GATES
 from koordpy.agent.metrics.cache import MetricCache
 from koordpy.agent.states.informer import StatesInformer
@@ -17,7 +17,7 @@ from koordpy.lib.feature_gates import FeatureGates
 
 from .cluster import settle
 
-P = TypeVar("P", bound=QOSPlugin)
+P = TypeVar("P", bound=NodePlugin)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def set_up(
         executor=Executor(files, cluster.clock),
         cluster=cluster,
         gates=FeatureGates({**GATES, **plugin.feature_gates}, gates),
-        flags=manager.flags_of([plugin], flags),
+        flags=flags_of([plugin], flags),
         clock=cluster.clock,
     )
     made = plugin.make(handle, args)

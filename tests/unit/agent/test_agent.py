@@ -4,28 +4,18 @@ from typing import ClassVar
 
 import pytest
 
-from koordpy.agent.cgroups.executor import Executor
-from koordpy.agent.cgroups.files import CgroupFiles, Version
-from koordpy.agent.engine.collectors import Collectors
-from koordpy.agent.engine.manager import (
-    GROUP,
-    QOSManager,
-    QOSManagerError,
-    build,
-    flags_of,
-    gate_specs,
-)
+from koordpy.agent.engine.agent import AgentError, NodeAgent
+from koordpy.agent.engine.collecting import Collecting
+from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.interface import (
     Aggregation,
     CallbackError,
-    CgroupLayout,
-    Handle,
+    CollectError,
+    Collector,
     QOSPlugin,
     StateType,
 )
-from koordpy.agent.metrics.cache import MetricCache
-from koordpy.agent.states.informer import StatesInformer
-from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
@@ -71,39 +61,39 @@ class Greeter(QOSPlugin):
 
 
 class Node1:
-    """A node's states, with cgroup and proc files in a temporary folder."""
+    """A node's agent, with cgroup and proc files in a temporary folder."""
 
-    def __init__(self, root, *types, gates=None, args=None):
+    def __init__(self, root, *types, gates=None, args=None, sync_timeout=120.0):
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
         self.cluster = Cluster(self.clock)
-        self.states = StatesInformer(self.cluster, "n1", CgroupLayout(systemd=True))
-        self.metrics = MetricCache(self.clock)
-        self.files = CgroupFiles(root / "cgroup", Version.V2)
-        self.proc = root / "proc"
-        self.proc.mkdir()
+        cgroup, self.proc = root / "cgroup", root / "proc"
+        for folder in (cgroup / "kubepods.slice", self.proc):
+            folder.mkdir(parents=True)
+        (cgroup / "cgroup.controllers").write_text("cpu memory\n")
         self.stat(0)
         (self.proc / "meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
-        executor = Executor(self.files, self.clock)
-        known = catalogue(*types)
-        handle = Handle(
-            node_name="n1",
-            states=self.states,
-            metrics=self.metrics,
-            layout=self.states.layout,
-            cgroups=self.files,
-            executor=executor,
+        installed = Installed.of(*types)
+        self.agent = NodeAgent(
+            AgentSettings(
+                node_name="n1",
+                cgroup_root=str(cgroup),
+                proc_root=str(self.proc),
+                sys_root=str(root / "sys"),
+                args=args or {},
+                sync_timeout=sync_timeout,
+            ),
+            installed,
             cluster=self.cluster,
-            gates=FeatureGates(gate_specs(known), gates),
-            flags=flags_of(types),
+            gates=FeatureGates(installed.gate_specs(), gates),
             clock=self.clock,
         )
-        self.collectors = Collectors(
-            self.states, self.metrics, self.files, self.clock, proc_root=self.proc, sys_root=root / "sys"
+        self.cgroup = cgroup
+        self.states, self.metrics, self.collectors = (
+            self.agent.states,
+            self.agent.metrics,
+            self.agent.measuring,
         )
-        self.plugins = build(known, args or {}, handle)
-        self.manager = QOSManager(
-            self.plugins, handle, states=self.states, executor=executor, collectors=self.collectors
-        )
+        self.plugins = self.agent.plugins
 
     @property
     def greeter(self) -> Greeter:
@@ -120,14 +110,10 @@ class Node1:
             self.cluster.store(type_).synced = True
 
     def pod_files(self, directory, usage_usec):
-        path = self.files.root / directory
+        path = self.cgroup / directory
         path.mkdir(parents=True, exist_ok=True)
         (path / "cpu.stat").write_text(f"usage_usec {usage_usec}\n")
         (path / "memory.stat").write_text("inactive_anon 1\nactive_anon 2\nunevictable 4\nfile 100\n")
-
-
-def catalogue(*types):
-    return Catalogue.of(GROUP, QOSPlugin, types)
 
 
 async def until(condition):
@@ -140,8 +126,8 @@ async def test_a_plugin_that_raises_is_run_again_and_stopped_at_the_end(tmp_path
     node = Node1(tmp_path, Greeter)
     plugin = node.greeter
     node.sync()
-    node.manager.setup()
-    running = asyncio.create_task(node.manager.run())
+    node.agent.setup()
+    running = asyncio.create_task(node.agent.run())
     await until(lambda: plugin.calls.count("run") == 2)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -152,8 +138,8 @@ async def test_a_disabled_plugin_is_set_up_but_does_not_run(tmp_path):
     node = Node1(tmp_path, Greeter, gates={"Greeting": False})
     plugin = node.greeter
     node.sync()
-    node.manager.setup()
-    running = asyncio.create_task(node.manager.run())
+    node.agent.setup()
+    running = asyncio.create_task(node.agent.run())
     await until(lambda: node.states.synced)
     await asyncio.sleep(0.05)
     running.cancel()
@@ -161,13 +147,51 @@ async def test_a_disabled_plugin_is_set_up_but_does_not_run(tmp_path):
     assert plugin.calls == ["setup"]
 
 
+class Thermometer(Collector):
+    name = "Thermometer"
+    rounds = 0
+
+    def collect(self):
+        self.rounds += 1
+        if self.rounds == 1:
+            raise CollectError("too cold")
+
+
+async def test_a_collector_measures_again_after_a_failure_and_then_is_ready(tmp_path):
+    next_round = asyncio.Event()
+
+    async def sleep(_):
+        await next_round.wait()
+        next_round.clear()
+
+    node = Node1(tmp_path, Thermometer)
+    [collector] = node.plugins
+    assert isinstance(collector, Thermometer)
+    collecting = Collecting(collector, 1.0, sleep=sleep)
+    running = asyncio.create_task(collecting.run())
+    await until(lambda: collecting.not_ready() == "too cold")
+    next_round.set()
+    await until(lambda: collecting.not_ready() is None)
+    assert collector.rounds == 2
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def test_a_name_belongs_to_one_kind_of_plugin(tmp_path):
+    class Namesake(Thermometer):
+        name = "Greeter"
+
+    with pytest.raises(DuplicateName, match=r"koordpy\.collectors and another of group koordpy\.qos"):
+        Installed.of(Namesake, Greeter)
+
+
 async def test_nothing_runs_before_the_states_are_synced(tmp_path):
-    node = Node1(tmp_path, Greeter)
+    node = Node1(tmp_path, Greeter, sync_timeout=0.1)
     plugin = node.greeter
-    node.manager.setup()
+    node.agent.setup()
     with pytest.raises(ExceptionGroup) as raised:
-        await node.manager.run(sync_timeout=0.1)
-    assert raised.group_contains(QOSManagerError, match="states informer caches to sync")
+        await node.agent.run()
+    assert raised.group_contains(AgentError, match="states informer caches to sync")
     assert plugin.calls == ["setup"]
 
 
@@ -179,22 +203,22 @@ async def test_a_plugin_without_a_gate_always_runs(tmp_path):
 
     node = Node1(tmp_path, Always)
     node.sync()
-    node.manager.setup()
-    running = asyncio.create_task(node.manager.run())
-    await until(lambda: node.manager.running == ["Always"])
+    node.agent.setup()
+    running = asyncio.create_task(node.agent.run())
+    await until(lambda: node.agent.running == ["Always"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
 
 def test_a_name_or_gate_is_registered_once():
     with pytest.raises(DuplicateName, match='"Greeter"'):
-        catalogue(Greeter, Greeter)
+        Installed.of(Greeter, Greeter)
 
     class Other(Greeter):
         name = "Other"
 
     with pytest.raises(GateConflict, match=r'"Other".*feature gate "Greeting" is declared already'):
-        gate_specs(catalogue(Greeter, Other))
+        Installed.of(Greeter, Other).gate_specs()
 
 
 def test_an_unknown_gate_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Flags of QoS plugins are options of the command that hosts them."""
+"""Flags of the node agent and its plugins are options of the command that hosts them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from koordpy.cli import cli
-from koordpy.commands.qos_flags import QOSFlagsCommand, given
+from koordpy.commands.agent_flags import AgentFlagsCommand, given
 
 PLUGIN = """
 from datetime import timedelta
@@ -32,7 +32,7 @@ class Flagged(QOSPlugin):
 Install = Callable[[str, str], None]
 
 
-@click.command(cls=QOSFlagsCommand)
+@click.command(cls=AgentFlagsCommand)
 @click.option("--config")
 @click.pass_context
 def host(context: click.Context, config: str | None) -> None:
@@ -84,8 +84,8 @@ def test_flags_that_are_not_given_are_left_to_the_configuration_file() -> None:
 def test_help_lists_flags_with_their_defaults(install: Install) -> None:
     install(PLUGIN.format(extra="flagged-height"), "flagged_two")
     text = " ".join(run("--help").output.split())
-    assert "--cpu-suppress-interval-seconds INT QoS: seconds between CPU suppress rounds" in text
-    assert "--flagged-cool-time DURATION QoS: time between two rounds (default: 4s)." in text
+    assert "--cpu-suppress-interval-seconds INT seconds between CPU suppress rounds" in text
+    assert "--flagged-cool-time DURATION time between two rounds (default: 4s)." in text
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_flag_may_not_take_the_name_of_an_option(install: Install) -> None:
     install(PLUGIN.format(extra="config"), "flagged_five")
     result = run()
     assert result.exit_code != 0
-    assert "--config: a QoS plugin declares a flag with the name of this option" in result.output
+    assert "--config: a plugin declares a flag with the name of this option" in result.output
 
 
 def test_the_node_agent_has_the_flags() -> None:

@@ -1,4 +1,4 @@
-"""The flags that QoS plugins declare, as options of a command.
+"""The flags of the node agent, its services and its plugins, as options of a command.
 
 They are koordlet's flags, so its command line can be reused: `--cpu-suppress-interval-seconds=5`. They
 override the flags in the configuration file.
@@ -12,30 +12,31 @@ import click
 from .options import Failure
 
 if TYPE_CHECKING:
-    from koordpy.agent.interface import Flag, FlagValue, QOSPlugin
+    from koordpy.agent.interface import Flag, FlagValue, NodePlugin
 
 _GIVEN = f"{__name__}.given"
 _METAVARS = {int: "INT", float: "FLOAT", bool: "BOOL", str: "TEXT", timedelta: "DURATION"}
 
 
-class QOSFlagsCommand(click.Command):
-    """A command with the flags of the installed QoS plugins besides its own options."""
+class AgentFlagsCommand(click.Command):
+    """A command with the flags of the node agent and its installed plugins besides its own options."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the command's own options, then the flags. Raises Failure for a flag whose name is taken."""
-        from koordpy.agent.engine import manager
+        from koordpy.agent.engine.agent import FLAGGED_SERVICES
+        from koordpy.agent.engine.plugins import flags_of
         from koordpy.agent.interface import FlagError
 
         own = super().get_params(ctx)
         taken = {name for param in own for name in param.opts}
         types, _ = _plugins()
         try:
-            options = [_option(flag) for flag in manager.flags_of(types).flags]
+            options = [_option(flag) for flag in flags_of([*FLAGGED_SERVICES, *types]).flags]
         except FlagError as error:
             raise Failure(str(error)) from None
         for option in options:
             if clash := taken.intersection(option.opts):
-                raise Failure(f"{clash.pop()}: a QoS plugin declares a flag with the name of this option")
+                raise Failure(f"{clash.pop()}: a plugin declares a flag with the name of this option")
         return [*own, *options]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -47,7 +48,7 @@ class QOSFlagsCommand(click.Command):
             if not broken:
                 raise
             reasons = "; ".join(broken)
-            raise Failure(f"{error.format_message()} QoS plugins that cannot be loaded: {reasons}") from None
+            raise Failure(f"{error.format_message()} Plugins that cannot be loaded: {reasons}") from None
 
 
 def given(ctx: click.Context) -> dict[str, str]:
@@ -56,14 +57,13 @@ def given(ctx: click.Context) -> dict[str, str]:
     return found
 
 
-def _plugins() -> "tuple[list[type[QOSPlugin]], list[str]]":
+def _plugins() -> "tuple[list[type[NodePlugin]], list[str]]":
     """Return the plugins, and what is wrong with those that cannot be loaded."""
-    from koordpy.agent.engine import manager
+    from koordpy.agent.engine.plugins import Installed
     from koordpy.api.plugin_errors import PluginError
 
-    catalogue = manager.installed()
     types, broken = [], []
-    for name in catalogue:
+    for name, catalogue in Installed.find():
         try:
             types.append(catalogue[name])
         except PluginError as error:
@@ -87,11 +87,11 @@ def _option(flag: "Flag") -> click.Option:
     if isinstance(flag.default, bool):  # --flag is --flag=true, as in Go
         named |= {"is_flag": False, "flag_value": "true", "metavar": "[BOOL]"}
     return click.Option(
-        [f"--{flag.name}", f"qos_flag_{flag.name.replace('-', '_')}"],
+        [f"--{flag.name}", f"agent_flag_{flag.name.replace('-', '_')}"],
         type=str,
         expose_value=False,
         callback=keep,
-        help=f"QoS: {flag.description} (default: {_shown(flag.default)}).",
+        help=f"{flag.description} (default: {_shown(flag.default)}).",
         **named,
     )
 

@@ -1,0 +1,189 @@
+"""The node agent: everything that it consists of, constructed from its settings, and its order of start.
+
+Services that make the states known start first. Once the states are known, the other services, the collectors
+and the QoS plugins start; each plugin only if its gate is on. All of them are supervised alike. The order is
+Koordinator's (pkg/koordlet/koordlet.go).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from koordpy.agent.cgroups import detection
+from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles
+from koordpy.agent.engine.collecting import Collecting
+from koordpy.agent.engine.collectors import Collectors
+from koordpy.agent.engine.periodic import Periodic
+from koordpy.agent.engine.plugins import Installed, flags_of
+from koordpy.agent.engine.settings import AgentSettings
+from koordpy.agent.interface.collector import Collector
+from koordpy.agent.interface.flags import FlagSet, FlagValue
+from koordpy.agent.interface.handle import Handle
+from koordpy.agent.interface.metrics import COLLECT_INTERVAL
+from koordpy.agent.interface.plugin import QOSPlugin
+from koordpy.agent.interface.service import DeclaresFlags, Service
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.states.informer import StatesInformer
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
+from koordpy.lib import supervise
+from koordpy.lib.clock import Clock
+from koordpy.lib.feature_gates import FeatureGates
+
+log = logging.getLogger(__name__)
+
+FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = ()
+"""The services that have flags. A new one goes here, and into `services` of the agent."""
+
+
+class AgentError(Exception):
+    """The agent cannot start: a plugin cannot be set up, or the states did not become known in time."""
+
+
+def declared_flags(installed: Installed, given: Mapping[str, FlagValue] | None = None) -> FlagSet:
+    """Return the flags of the agent, its services and its plugins, some of them set. Raises FlagError."""
+    return flags_of([*FLAGGED_SERVICES, *installed.types()], given)
+
+
+class NodeAgent:
+    """The agent of one node: services and plugins. Call `setup`, then `run`."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        installed: Installed,
+        *,
+        cluster: Cluster,
+        gates: FeatureGates,
+        clock: Clock,
+        client: Client | None = None,
+        events: Recorder | None = None,
+        rng: random.Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Construct everything. Raises ConfigError, FlagError, PluginError; ValueError without nodeName."""
+        if not settings.node_name:
+            raise ValueError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
+        root, proc_root, sys_root = (
+            Path(each) for each in (settings.cgroup_root, settings.proc_root, settings.sys_root)
+        )
+        self.flags = declared_flags(installed, settings.flags)
+        self.states = StatesInformer(cluster, settings.node_name, detection.detect(root))
+        self.metrics = MetricCache(clock)
+        files = CgroupFiles(root)
+        self.executor = Executor(files, clock)
+        self.handle = Handle(
+            node_name=settings.node_name,
+            states=self.states,
+            metrics=self.metrics,
+            layout=self.states.layout,
+            cgroups=files,
+            executor=self.executor,
+            cluster=cluster,
+            gates=gates,
+            flags=self.flags,
+            clock=clock,
+            rng=rng or random.Random(),
+            proc_root=proc_root,
+            sys_root=sys_root,
+            client=client,
+            events=events,
+            sleep=sleep,
+        )
+        self.plugins = installed.build(settings.args, self.handle)
+        self.measuring = Collectors(
+            self.states, self.metrics, files, clock, proc_root=proc_root, sys_root=sys_root
+        )
+        self._interval = self.flags.duration(COLLECT_INTERVAL).total_seconds()
+        self._sync_timeout = settings.sync_timeout
+        self._sleep = sleep
+        self.started: datetime | None = None
+        """When the states were known, and the plugins started."""
+        self.running: list[str] = []
+        """Names of the plugins that were started."""
+        self.first_services: list[Service] = [self.states]
+        """What makes the states known; started first."""
+        self.services: list[Service] = [
+            Periodic("node-info", self.measuring.collect_node_info, 60.0, sleep=sleep),
+            Periodic("usage", self.measuring.collect, self._interval, sleep=sleep),
+            Periodic("executor-cache", self.executor.collect, 60.0, delayed=True, sleep=sleep),
+        ]
+        """What needs the states; started in this order once they are known."""
+
+    def setup(self) -> None:
+        """Set up every plugin, enabled or not. Raises AgentError naming the one that fails."""
+        for plugin in self.plugins:
+            try:
+                plugin.setup()
+            except Exception as error:
+                raise AgentError(f"plugin {plugin.name!r}: setup failed: {error}") from error
+
+    def not_ready(self) -> dict[str, str]:
+        """Return the services and plugins that are not ready, with the reason."""
+        found = {service.name: service.not_ready() for service in (*self.first_services, *self.services)}
+        return {name: reason for name, reason in found.items() if reason is not None}
+
+    async def run(self) -> None:
+        """Run services and enabled plugins until cancelled, then stop them.
+
+        Raises AgentError if the states do not become known in time.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            for service in self.first_services:
+                tasks.create_task(self._supervised(service))
+            await self._synced()
+            enabled = [
+                plugin
+                for plugin in self.plugins
+                if plugin.feature is None or self.handle.gates.enabled(plugin.feature)
+            ]
+            for plugin in enabled:
+                if isinstance(plugin, Collector):
+                    seconds = self.flags.duration(plugin.interval_flag).total_seconds()
+                    self.services.append(Collecting(plugin, seconds, sleep=self._sleep))
+                    self.running.append(plugin.name)
+            for service in self.services:
+                tasks.create_task(self._supervised(service))
+            if self._interval < 1:
+                log.warning(
+                    "QoS plugins are off: --%s is %g s, less than a second", COLLECT_INTERVAL, self._interval
+                )
+            else:
+                tasks.create_task(self._run_qos([each for each in enabled if isinstance(each, QOSPlugin)]))
+            self.started = self.handle.clock.now()
+            await asyncio.Event().wait()
+
+    async def _run_qos(self, plugins: list[QOSPlugin]) -> None:
+        try:
+            async with asyncio.TaskGroup() as running:
+                for plugin in plugins:
+                    running.create_task(supervise.forever(f"qos-{plugin.name}", plugin.run))
+                    self.running.append(plugin.name)
+                log.info("plugins running: %s", ", ".join(self.running) or "none")
+                await asyncio.Event().wait()
+        finally:
+            for plugin in plugins:
+                try:
+                    await plugin.stop()
+                except Exception:
+                    log.exception("QoS plugin %s failed to stop", plugin.name)
+
+    async def _supervised(self, service: Service) -> None:
+        await supervise.forever(f"agent-{service.name}", service.run)
+
+    async def _synced(self) -> None:
+        try:
+            async with asyncio.timeout(self._sync_timeout):
+                while not self.states.synced:
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AgentError(
+                f"time out waiting for states informer caches to sync: node {self.handle.node_name!r}, its "
+                f"pods and NodeSLOs were not all seen within {self._sync_timeout:.0f} s"
+            ) from None

@@ -1,0 +1,33 @@
+"""What collectors, hooks and QoS plugins have in common."""
+
+from abc import ABC
+
+from koordpy.api.plugin import BasePlugin, PluginArgs
+
+from .flags import FlagSet
+from .handle import Handle
+
+
+class NodePlugin(BasePlugin, ABC):
+    """A plugin of the node agent.
+
+    `feature` is its gate: one of the node agent's, or one that the plugin declares in `feature_gates`;
+    without a gate it always runs. `needs` declares requirements beyond the states of its node and the objects
+    that it follows.
+    """
+
+    handle: Handle
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        """Store what is needed. No state of the node is known yet."""
+        super().__init__(args, handle)
+
+    @classmethod
+    def init_flags(cls, flags: FlagSet) -> None:
+        """Declare flags. Called once, before the command line is read and any plugin is constructed."""
+
+    def setup(self) -> None:
+        """Request stores of the cluster, add indexes and register callbacks.
+
+        Called once for every installed plugin, enabled or not, before anything is listed.
+        """
