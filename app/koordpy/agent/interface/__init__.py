@@ -14,7 +14,7 @@ them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
 
 from .cgroups import CgroupError, Cgroups, Executor, InvalidValueError, UnsupportedError, Update
 from .collector import CollectError, Collector
-from .facts import NODE_CPU_INFO, NodeCPUInfo, Processor
+from .facts import GPU_DEVICES, NODE_CPU_INFO, GPUDevice, NodeCPUInfo, Processor
 from .flags import Flag, FlagError, FlagSet, FlagValue
 from .handle import Handle
 from .layout import CgroupLayout
@@ -26,8 +26,10 @@ from .metrics import (
     MetricError,
     MetricKind,
     Metrics,
+    Points,
     Sample,
     Series,
+    unix_milliseconds,
 )
 from .node_plugin import NodePlugin
 from .plugin import QOSPlugin
@@ -36,6 +38,7 @@ from .states import Callback, CallbackError, CallbackTarget, PodMeta, States, St
 
 __all__ = [
     "COLLECT_INTERVAL",
+    "GPU_DEVICES",
     "KINDS",
     "NODE_CPU_INFO",
     "Aggregation",
@@ -54,6 +57,7 @@ __all__ = [
     "FlagError",
     "FlagSet",
     "FlagValue",
+    "GPUDevice",
     "Handle",
     "InvalidValueError",
     "MetricError",
@@ -62,6 +66,7 @@ __all__ = [
     "NodeCPUInfo",
     "NodePlugin",
     "PodMeta",
+    "Points",
     "Processor",
     "QOSPlugin",
     "Sample",
@@ -71,4 +76,5 @@ __all__ = [
     "States",
     "UnsupportedError",
     "Update",
+    "unix_milliseconds",
 ]

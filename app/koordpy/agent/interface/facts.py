@@ -86,6 +86,19 @@ class LocalStorageInfo:
     """Device by mount point."""
 
 
+@dataclass(frozen=True)
+class GPUDevice:
+    """A GPU of the node. `memory_total` is in bytes; `numa_node` is -1 if unknown."""
+
+    uuid: str
+    minor: int
+    memory_total: int
+    numa_node: int = -1
+    pcie: str = ""
+    bus_id: str = ""
+    healthy: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """CPU in cores and memory in bytes, measured `at` seconds after the epoch."""
@@ -122,3 +135,5 @@ HOST_APPLICATIONS_USAGE: Final[Fact[Usage]] = Fact("host_applications_usage")
 """The latest sum over host applications."""
 COLD_MEMORY_MEASURED: Final[Fact[bool]] = Fact("cold_memory_measured")
 """True once cold memory was measured: then usage with hot pages is known."""
+GPU_DEVICES: Final[Fact[tuple[GPUDevice, ...]]] = Fact("gpu_devices")
+"""The node's GPUs, in the order in which their usage is reported."""

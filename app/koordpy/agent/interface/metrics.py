@@ -1,8 +1,13 @@
-"""The metrics of a node, as plugins see them (koordlet's metric cache)."""
+"""The metrics of a node, as plugins see them (koordlet's metric cache).
+
+A collector gets each `Series` that it measures once, keeps it and appends to it in every round; strategies
+and reports ask for the points of a window with `Metrics.query` or, to aggregate them in several ways,
+`Metrics.points`.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -11,15 +16,18 @@ COLLECT_INTERVAL: Final = "collect-res-used-interval"
 
 F = TypeVar("F")
 
-_HOURS: Final = timedelta(hours=12)
 _MINUTES: Final = timedelta(minutes=10)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
 class MetricKind:
     """A kind of series: what tells its series apart, the unit of its values, and how long they are kept.
 
-    Every property of a kind must be given with each sample. CPU is in cores, memory in bytes.
+    Every property of a kind must be given with each sample. CPU is in cores, memory in bytes. `retention` is
+    the longest window that is usually queried; a query of a longer window makes the kind be kept that much
+    longer from then on, up to `--tsdb-retention-duration`.
     """
 
     name: str
@@ -29,19 +37,64 @@ class MetricKind:
 
 
 class MetricError(ValueError):
-    """A sample or a query does not fit its kind, or a query found nothing."""
+    """A kind, a sample or a query does not fit what is declared, or a query found nothing."""
+
+
+def unix_milliseconds(time: datetime) -> int:
+    """Return a time as whole milliseconds since 1970, rounded down: the resolution of all series."""
+    return (time - _EPOCH) // _MILLISECOND
 
 
 class Aggregation(StrEnum):
     """How the points of a query are aggregated."""
 
     AVG = "avg"
+    """The mean."""
     P50 = "p50"
     P90 = "p90"
     P95 = "p95"
     P99 = "p99"
     LAST = "last"
     COUNT = "count"
+    """The number of points, also if there are none."""
+
+
+class Series(Protocol):
+    """One series. Collectors keep it, so that adding a sample looks nothing up.
+
+    It may be kept for ever: it costs memory only while it has points, and a series whose points have all
+    expired starts anew with the next sample.
+    """
+
+    def add(self, value: float, at: float) -> None:
+        """Add a sample taken `at` seconds after the epoch, stored with a resolution of a millisecond.
+
+        A sample that is up to a minute older than the newest one is put in its place, an older one is
+        dropped, and so are values that are not finite.
+        """
+        ...
+
+    def close(self) -> None:
+        """Drop all samples, when the pod, container or device is gone for good."""
+        ...
+
+
+class Points(Protocol):
+    """The points of all series that matched a query, to aggregate in several ways (AggregateResult)."""
+
+    @property
+    def count(self) -> int:
+        """How many points there are."""
+        ...
+
+    @property
+    def span(self) -> timedelta:
+        """The time between the first and the last point of the series that matched last."""
+        ...
+
+    def value(self, aggregation: Aggregation) -> float:
+        """Aggregate the points. Raises MetricError if there are none, except for COUNT."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -61,19 +114,33 @@ class Fact(Generic[F]):
     key: str
 
 
-class Series(Protocol):
-    """One series. Collectors keep it, so that adding a sample looks nothing up.
-
-    It may be kept for ever: a series whose points have all expired starts anew with the next sample.
-    """
-
-    def add(self, value: float, at: float) -> None:
-        """Add a sample taken `at` seconds after the epoch."""
-        ...
-
-
 class Metrics(Protocol):
     """Series by kind and properties, and facts."""
+
+    def declare(self, kind: MetricKind) -> None:
+        """Add a kind; a collector's own `kinds` are declared before it is set up.
+
+        Raises MetricError if the kind is declared already with other properties or another unit. The longer
+        retention of two declarations counts.
+        """
+        ...
+
+    def series(self, kind: str, properties: Mapping[str, str] | None = None) -> Series:
+        """Return the series of a kind with these properties, to append to.
+
+        Nothing is stored before its first point. Raises MetricError for an unknown kind or other properties
+        than the kind has.
+        """
+        ...
+
+    def points(
+        self, kind: str, start: datetime, end: datetime, properties: Mapping[str, str] | None = None
+    ) -> Points:
+        """Return all points in [start, end] of the series with these properties (a subset may be given).
+
+        Raises MetricError for an unknown kind or property.
+        """
+        ...
 
     def query(
         self,
@@ -85,21 +152,19 @@ class Metrics(Protocol):
     ) -> float:
         """Aggregate all points in [start, end] of the series with these properties (a subset may be given).
 
-        Raises MetricError if there is no point, except for
-        COUNT.
+        Raises MetricError for an unknown kind or property and if there is no point, except for COUNT.
         """
         ...
 
     def append(self, samples: Iterable[Sample]) -> None:
-        """Add samples, all or none. Raises MetricError if one has the wrong properties for its kind."""
-        ...
+        """Add samples, all or none. Raises MetricError if one has the wrong properties for its kind.
 
-    def series(self, kind: str, properties: Mapping[str, str] | None = None) -> Series:
-        """Return a series for adding samples. Raises MetricError for wrong properties or an unknown kind."""
+        For single values; a collector that measures regularly keeps its `series`.
+        """
         ...
 
     def set_fact(self, fact: Fact[F], value: F) -> None:
-        """Replace the value of a fact."""
+        """Store the latest value of a fact."""
         ...
 
     def fact(self, fact: Fact[F]) -> F | None:

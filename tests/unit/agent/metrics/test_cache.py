@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from koordpy.agent.interface import Aggregation, MetricError, Sample
+from koordpy.agent.interface import Aggregation, MetricError, MetricKind, Sample
 from koordpy.agent.metrics.cache import MetricCache
 from koordpy.lib.clock import FakeClock
 
@@ -80,3 +80,44 @@ def test_points_beyond_the_retention_are_dropped():
     clock.advance(120)
     cache.collect()
     assert ask(cache, Aggregation.COUNT, "node_cpu_usage") == 0
+
+
+def test_a_query_of_a_longer_window_makes_points_be_kept_longer_up_to_a_bound():
+    clock = FakeClock(START)
+    cache = MetricCache(clock, retention=timedelta(hours=2))
+    clock.set(START + timedelta(hours=3))
+    for hours, kept in ((0.5, 0.5), (1, 1), (3, 2)):
+        with pytest.raises(MetricError):
+            cache.query("node_be", Aggregation.AVG, clock.now() - timedelta(hours=hours), clock.now())
+        assert cache.retention_milliseconds("node_be") == max(kept * 3600, 31 * 60) * 1000
+
+
+def test_kinds_of_other_packages_are_declared_once_or_alike():
+    cache = MetricCache(FakeClock(START))
+    kind = MetricKind("my_latency", ("pod_uid",), "seconds", timedelta(minutes=1))
+    cache.declare(kind)
+    cache.declare(MetricKind("my_latency", ("pod_uid",), "seconds", timedelta(minutes=2)))
+    assert cache.retention_milliseconds("my_latency") == 120_000
+    with pytest.raises(
+        MetricError, match=r"metric kind my_latency is declared with the properties \['pod'\]"
+    ):
+        cache.declare(MetricKind("my_latency", ("pod",), "seconds"))
+    with pytest.raises(MetricError, match="node_cpu_usage"):
+        cache.declare(MetricKind("node_cpu_usage", (), "percent"))
+    with pytest.raises(MetricError, match="named twice"):
+        cache.declare(MetricKind("twice", ("a", "a")))
+
+
+def test_points_are_aggregated_in_several_ways_at_once():
+    points = filled([4, 1, 3]).points("pod_cpu_usage", START, START + timedelta(seconds=9))
+    assert points.span == timedelta(seconds=2)
+    assert [points.value(how) for how in (Aggregation.P50, Aggregation.LAST, Aggregation.COUNT)] == [1, 3, 3]
+
+
+def test_series_of_an_open_query_are_in_the_order_of_their_labels():
+    cache = MetricCache(FakeClock(START))
+    for minor, uuid in (("1", "b"), ("0", "c"), ("2", "a")):
+        properties = {"gpu_minor": minor, "gpu_device_uuid": uuid}
+        cache.append([Sample("node_gpu_core_usage", float(minor), START, properties)])
+    points = cache.points("node_gpu_core_usage", START, START)
+    assert list(points.values) == [2, 1, 0]
