@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from koordpy.api.core import Node
@@ -16,14 +16,14 @@ from koordpy.lib.clock import Clock
 
 from .journal import Journal
 from .plane import ControlPlane
-from .planned import Plan, PlannedNode, PlannedObject
+from .planned import Document, Plan, PlannedNode, PlannedObject
 from .workloads import Workloads
 
 log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """Executes the plan of nodes and objects."""
+    """Executes the plan of nodes and objects; `standing` are further objects that exist from the start."""
 
     def __init__(
         self,
@@ -34,11 +34,14 @@ class Fleet:
         usage: Usage,
         workloads: Workloads,
         koordlets: Koordlets,
+        standing: Sequence[Document] = (),
     ) -> None:
         self._plane, self._clock, self._journal, self._usage = plane, clock, journal, usage
         self._workloads, self._koordlets = workloads, koordlets
         self._events: list[tuple[float, int, Callable[[], Awaitable[None]]]] = []
         self._numbers = itertools.count()
+        for document in standing:
+            self._at(0.0, self._creation(PlannedObject(document, 0.0, None)))
         for thing in plan.objects:
             self._at(thing.at, self._creation(thing))
         for node in plan.nodes:

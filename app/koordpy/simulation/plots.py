@@ -177,6 +177,7 @@ class _Page:
                 )
                 for name in resources
             ),
+            (self._best_effort, any(max(series.batch_cores, default=0) for series in all_series)),
             (self._evictions, any(result.pods.evicted for result, _ in self._results)),
             (self._per_node, any(result.pods.bound for result, _ in self._results)),
         ]
@@ -245,6 +246,13 @@ class _Page:
             axes.step(self._times(result), result.series.pending, where="post", color=colour, linewidth=width)
         self._over_time(axes, "pods without a node", "pods")
         self._whole(axes)
+
+    def _best_effort(self, axes: "Axes") -> None:
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
+            series, times = result.series, self._times(result)
+            axes.plot(times, series.batch_cores, "--", color=colour, linewidth=width * 0.75)
+            axes.plot(times, series.best_effort_cores, color=colour, linewidth=width)
+        self._over_time(axes, "cores for best-effort pods: dashed offered, solid used", "cores")
 
     def _evictions(self, axes: "Axes") -> None:
         for (result, colour), width in zip(self._results, self._widths, strict=True):

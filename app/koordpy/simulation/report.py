@@ -8,7 +8,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from .result import Result, Spread
+from .result import Colocation, Result, Spread
 
 _Row = tuple[str, Callable[[Result], str]]
 
@@ -59,6 +59,8 @@ def _sections(results: Sequence[Result]) -> Iterator[tuple[str, Iterator[_Row]]]
     yield "Pods", _pods(results)
     yield "Nodes", _nodes()
     yield "Use, % of what all nodes offer", _use(results)
+    if any(result.colocation is not None for result in results):
+        yield "Colocation", _colocation()
     yield "The run itself", _run()
 
 
@@ -114,6 +116,32 @@ def _use(results: Sequence[Result]) -> Iterator[_Row]:
 def _of_resource(find: Callable[[Result, str], Spread], name: str, result: Result) -> str:
     spread = find(result, name)
     return ", ".join(f"{value:.1f}" for value in (spread.mean, spread.p95, spread.max))
+
+
+def _colocation() -> Iterator[_Row]:
+    for name, value in (
+        ("batch cores offered: mean, p95, max", _offered),
+        ("batch core-hours offered", lambda found: f"{found.offered_core_hours:,.1f}"),
+        ("core-hours used by best-effort pods", lambda found: f"{found.used_core_hours:,.1f}"),
+        ("core-hours suppressed, share of wanted", _suppressed),
+        ("best-effort pods evicted by agents", lambda found: f"{found.evicted:,}"),
+        ("core-hours that these had used", lambda found: f"{found.evicted_core_hours:,.1f}"),
+        ("core-hours that other pods lacked", lambda found: f"{found.throttled_core_hours:,.1f}"),
+    ):
+        yield name, partial(_of_colocation, value)
+
+
+def _of_colocation(value: Callable[[Colocation], str], result: Result) -> str:
+    return "" if result.colocation is None else value(result.colocation)
+
+
+def _offered(found: Colocation) -> str:
+    return ", ".join(f"{value:,.1f}" for value in (found.offered.mean, found.offered.p95, found.offered.max))
+
+
+def _suppressed(found: Colocation) -> str:
+    share = 100.0 * found.suppressed_core_hours / found.wanted_core_hours if found.wanted_core_hours else 0.0
+    return f"{found.suppressed_core_hours:,.1f}, {share:.1f} %"
 
 
 def _run() -> Iterator[_Row]:

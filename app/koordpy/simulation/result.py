@@ -48,6 +48,29 @@ class Series(msgspec.Struct, rename="camel"):
     requested: dict[str, list[float]] = {}
     used: dict[str, list[float]] = {}
     used_p95: dict[str, list[float]] = {}
+    batch_cores: list[float] = []
+    """Batch resources that all nodes offer."""
+    best_effort_cores: list[float] = []
+    """Used by best-effort pods."""
+
+
+class Colocation(msgspec.Struct, rename="camel"):
+    """What sharing nodes with best-effort pods gave, and what it cost, in cores and hours of one core."""
+
+    offered: Spread
+    """Cores of batch resources of all nodes, over time."""
+    offered_core_hours: float
+    wanted_core_hours: float
+    """By best-effort pods on nodes."""
+    used_core_hours: float
+    suppressed_core_hours: float
+    """What best-effort pods wanted and did not get."""
+    evicted: int
+    """Best-effort pods that node agents evicted."""
+    evicted_core_hours: float
+    """What these had used."""
+    throttled_core_hours: float
+    """What the other pods wanted and their nodes did not have."""
 
 
 class PodOutcome(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -115,6 +138,8 @@ class Result(msgspec.Struct, rename="camel"):
     reports: int
     """NodeMetrics that were written."""
     series: Series
+    colocation: Colocation | None = None
+    """None where nothing is offered to best-effort pods, and none runs."""
     placements: list[PodOutcome] = []
     problems: list[str] = []
     """Rejected objects and pods with reasons, and logged errors; the first of many."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from koordpy.agent.toolkit.usage import is_not_best_effort
 from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import NotFound
@@ -59,7 +60,9 @@ class ScenarioRuntime:
         if known is not None:
             now, node = self._clock.monotonic(), pod.spec.node_name
             self._journal.bound(known, node, now)
-            self._slots[pod.metadata.uid] = self._usage.begin(known.planned, known.key, node, now)
+            self._slots[pod.metadata.uid] = self._usage.begin(
+                known.planned, known.key, node, now, best_effort=not is_not_best_effort(pod)
+            )
 
     def stopped(self, pod: Pod) -> None:
         """End a pod's usage."""

@@ -4,12 +4,14 @@ import asyncio
 
 import numpy as np
 
+from koordpy.api.extension import BATCH_CPU
 from koordpy.cluster.nodes import NodeTable
 from koordpy.embedded.kubelet.usage import MEASURED, Usage
 from koordpy.lib.clock import Clock
 
+from .enforcement import Enforcement
 from .journal import Journal
-from .result import Hot, ResourceUse, Series, Spread
+from .result import Colocation, Hot, ResourceUse, Series, Spread
 
 _AFTERWARDS = 1e-3
 """Seconds after round times, so that pods created at those are scheduled by then."""
@@ -27,10 +29,13 @@ class Sampler:
         table: NodeTable,
         usage: Usage,
         journal: Journal,
+        enforcement: Enforcement,
         clock: Clock,
     ) -> None:
         self._interval, self._hot, self._table = interval, hot, table
         self._usage, self._journal, self._clock = usage, journal, clock
+        self._enforcement = enforcement
+        self._offered = 0.0
         self.series = Series()
         self._times_hot = np.zeros(len(usage.names), np.int64)
         self._times_there = np.zeros(len(usage.names), np.int64)
@@ -49,12 +54,14 @@ class Sampler:
         if series.times and series.times[-1] == now:
             return
         there = usage.joined
+        elapsed = now - (series.times[-1] if series.times else 0.0)
         series.times.append(now)
         series.nodes.append(int(there.sum()))
         series.pending.append(self._journal.pending)
         series.running.append(self._journal.running)
         series.evicted.append(self._journal.evictions)
         self._sample_requests()
+        self._sample_colocation(elapsed)
         nodes = usage.of_nodes(usage.of_pods(now))
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(usage.capacity > 0, 100.0 * nodes / usage.capacity, 0.0)
@@ -83,6 +90,33 @@ class Sampler:
             values = series.requested.setdefault(resource, [])
             values += [0.0] * (len(series.times) - 1 - len(values))  # not offered before
             values.append(share)
+
+    def _sample_colocation(self, elapsed: float) -> None:
+        table, series = self._table, self.series
+        self._enforcement.account(elapsed)
+        names = table.resources.names
+        offered = 0.0
+        if BATCH_CPU in names:
+            offered = int(table.allocatable[table.all().rows, names.index(BATCH_CPU)].sum()) / 1000
+        series.batch_cores.append(offered)
+        series.best_effort_cores.append(self._enforcement.best_effort_cores())
+        self._offered += offered * elapsed / 3600.0
+
+    def colocation(self) -> Colocation | None:
+        """Return what sharing nodes gave and cost; None if nothing was offered or used."""
+        costs, series = self._enforcement.interference, self.series
+        if not any(series.batch_cores) and not costs.wanted and not costs.throttled:
+            return None
+        return Colocation(
+            offered=Spread.of(series.batch_cores),
+            offered_core_hours=self._offered,
+            wanted_core_hours=costs.wanted,
+            used_core_hours=costs.used,
+            suppressed_core_hours=costs.suppressed,
+            evicted=costs.evicted,
+            evicted_core_hours=costs.evicted_work,
+            throttled_core_hours=costs.throttled,
+        )
 
     def resources(self) -> dict[str, ResourceUse]:
         """Return how each resource was used over time."""

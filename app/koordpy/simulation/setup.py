@@ -12,6 +12,9 @@ from koordpy.api.field_error import FieldError
 API_VERSION: Final = "simulation.koordpy.dev/v1alpha1"
 KIND: Final = "SchedulerSetup"
 
+AGENT_GATES: Final = ("BECPUSuppress", "BEMemoryEvict")
+"""The feature gates of node agents that have an effect in a simulation."""
+
 Document = dict[str, Any]
 
 
@@ -25,6 +28,19 @@ class Source(ConfigModel):
     def _one(self) -> "Source":
         if (self.file is None) == (self.manifest is None):
             raise ValueError("expected either file or manifest")
+        return self
+
+
+class AgentSetup(ConfigModel):
+    """The node agents, which enforce the NodeSLOs that the controllers write."""
+
+    feature_gates: dict[str, bool] = {}
+    """Gates of the node agent, of those that are simulated: BECPUSuppress and BEMemoryEvict."""
+
+    @model_validator(mode="after")
+    def _known(self) -> "AgentSetup":
+        if unknown := sorted(set(self.feature_gates) - set(AGENT_GATES)):
+            raise ValueError(f"featureGates: got {unknown[0]!r}, expected one of {', '.join(AGENT_GATES)}")
         return self
 
 
@@ -44,6 +60,9 @@ class SchedulerSetup(ConfigModel):
     """Koordinator's `--controllers`; empty: none."""
     descheduler: Source | None = None
     """A DeschedulerConfiguration; None: no descheduler."""
+    objects: tuple[Source, ...] = Field(default=(), strict=False)
+    """Objects that exist from the start: slo-controller-config, profiles and the like."""
+    agent: AgentSetup = AgentSetup()
     feature_gates: dict[str, bool] = {}
 
 
@@ -67,12 +86,10 @@ def load_setup(path: Path) -> SchedulerSetup:
         config_model.check_type(document, API_VERSION, KIND)
         fields = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
         setup = config_model.read(SchedulerSetup, {"name": path.stem, **fields})
-        return setup.model_copy(
-            update={
-                name: _beside(path, getattr(setup, name))
-                for name in ("kube_scheduler", "profiles", "descheduler")
-            }
-        )
+        named = ("kube_scheduler", "profiles", "descheduler")
+        beside = {name: _beside(path, getattr(setup, name)) for name in named}
+        objects = tuple(_beside(path, source) for source in setup.objects)
+        return setup.model_copy(update={**beside, "objects": objects})
     except ConfigError as error:
         raise error.under(path) from None
 

@@ -8,7 +8,11 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
+from koordpy.api.koordinator import NodeSLO
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.informers import Informers
 from koordpy.embedded.kubelet.koordlets import Koordlets
 from koordpy.embedded.kubelet.pods import PodKubelets
 from koordpy.embedded.kubelet.usage import Usage
@@ -17,16 +21,18 @@ from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 
 from . import plan as planning
 from .deployments import Deployments
+from .enforcement import Enforcement
 from .errors import LoggedErrors
 from .fleet import Fleet
 from .journal import Incarnation, Journal
 from .plane import ControlPlane
-from .planned import Plan
+from .planned import Document, Plan
 from .result import PodOutcome, Pods, Result, Spread
 from .runtime import ScenarioRuntime
 from .sampler import Sampler
 from .scenario import Scenario
-from .setup import SchedulerSetup
+from .setup import SchedulerSetup, Source
+from .sources import read_source
 from .workloads import Workloads
 
 log = logging.getLogger(__name__)
@@ -93,6 +99,18 @@ class _Run:
             )
             self._kubelets = PodKubelets(pods, plane.client, self._clock, runtime)
             runtime.follow(pods)
+            policies = Cluster(self._clock)
+            self._policies = Informers(policies, plane.client)
+            self._enforcement = Enforcement(
+                self._usage,
+                policies.store(NodeSLO),
+                pods,
+                plane.client,
+                self._clock,
+                self._setup.agent.feature_gates,
+                interval=scenario.usage.interval,
+            )
+            self._usage.limits = self._enforcement
             reports = scenario.usage
             self._koordlets = Koordlets(
                 self._usage,
@@ -111,6 +129,7 @@ class _Run:
                 self._usage,
                 self._workloads,
                 self._koordlets,
+                [document for source in self._setup.objects for document in self._objects(source)],
             )
             self._sampler = Sampler(
                 self._interval(),
@@ -118,8 +137,10 @@ class _Run:
                 plane.scheduler.cluster.nodes,
                 self._usage,
                 self._journal,
+                self._enforcement,
                 self._clock,
             )
+            await stack.enter_async_context(self._policies)
             await self._fleet.begin()
             if scenario.usage.enabled:
                 await self._koordlets.report(self._clock.monotonic())
@@ -129,7 +150,13 @@ class _Run:
 
     async def _live(self, progress: Progress | None) -> None:
         """Run until the scenario is over. An error ends it."""
-        works = [self._kubelets.run(), self._fleet.run(), self._workloads.run(), self._sampler.run()]
+        works = [
+            self._kubelets.run(),
+            self._fleet.run(),
+            self._workloads.run(),
+            self._sampler.run(),
+            self._enforcement.run(),
+        ]
         if self._scenario.usage.enabled:
             works.append(self._koordlets.run())
         tasks = {asyncio.create_task(work) for work in works}
@@ -177,6 +204,12 @@ class _Run:
     def _interval(self) -> float:
         return self._scenario.sampling.interval or max(self._horizon() / SAMPLES, 1.0)
 
+    def _objects(self, source: Source) -> list[Document]:
+        try:
+            return read_source(source, self._folder)
+        except ConfigError as error:
+            raise error.under(f"scheduler {self._setup.name!r}: objects") from None
+
     # --- results ---------------------------------------------------------------------------------
 
     def _result(self, wall: float) -> Result:
@@ -213,6 +246,7 @@ class _Run:
             nodes_used=len(per_node),
             resources=self._sampler.resources(),
             hot=self._sampler.hot(),
+            colocation=self._sampler.colocation(),
             reports=self._koordlets.reported,
             series=self._sampler.series,
             placements=[

@@ -40,6 +40,14 @@ class PodUsage(Protocol):
         ...
 
 
+class Limits(Protocol):
+    """Limits what pods get of what they want."""
+
+    def apply(self, usage: "Usage", wanted: Float64) -> Float64:
+        """Return (slots, 2) what each pod uses, given (slots, 2) what it wants."""
+        ...
+
+
 class Usage:
     """The known nodes (whether they have joined or not) and the pods that run on them.
 
@@ -63,9 +71,12 @@ class Usage:
         self._began = np.zeros(0, np.float64)
         self._base = np.zeros((0, len(MEASURED)), np.float64)
         self._curve = np.zeros((0, len(MEASURED)), np.int64)
+        self._best_effort = np.zeros(0, np.bool_)
         self._on: list[set[int]] = []
         self.changes = 0
         """Counts changes of usage other than by time."""
+        self.limits: Limits | None = None
+        """What pods get of what they want; None: all of it."""
         self.varies = False
         """Whether any curve so far changes with time."""
 
@@ -73,6 +84,16 @@ class Usage:
     def system(self) -> Float64:
         """The usage of nodes themselves."""
         return self._system
+
+    @property
+    def node_of(self) -> Int64:
+        """The row of each pod's node, by slot; of no meaning for free slots, which want nothing."""
+        return self._node
+
+    @property
+    def best_effort(self) -> NDArray[np.bool_]:
+        """Which slots hold best-effort pods."""
+        return self._best_effort
 
     def add(self, name: str, capacity: tuple[float, float], system: tuple[float, float]) -> int:
         """Make a node known, or change what is known of it; return its row."""
@@ -108,7 +129,9 @@ class Usage:
         self.joined[self.row_of[name]] = False
         self.changes += 1
 
-    def begin(self, pod: PodUsage, key: tuple[str, str], node: str, now: float) -> int:
+    def begin(
+        self, pod: PodUsage, key: tuple[str, str], node: str, now: float, *, best_effort: bool = False
+    ) -> int:
         """Add a running pod and return its slot. `key` is namespace and name of this incarnation of it."""
         if not self._free:
             self._grow()
@@ -116,7 +139,7 @@ class Usage:
         row = self.row_of[node]
         self._pods[slot], self._keys[slot] = pod, key
         self._node[slot], self._number[slot], self._began[slot] = row, pod.number, now
-        self._base[slot] = pod.base
+        self._base[slot], self._best_effort[slot] = pod.base, best_effort
         self._curve[slot] = [self._curve_id(curve) for curve in pod.curves]
         self._on[row].add(slot)
         self.changes += 1
@@ -132,6 +155,11 @@ class Usage:
 
     def of_pods(self, now: float) -> Float64:
         """Return (slots, 2) the current usage of each pod; 0 for free slots."""
+        wanted = self.wanted(now)
+        return wanted if self.limits is None else self.limits.apply(self, wanted)
+
+    def wanted(self, now: float) -> Float64:
+        """Return (slots, 2) what each pod would use without limits; 0 for free slots."""
         result = np.empty_like(self._base)
         constants = np.array([_shape(curve, now) for curve in self._curves], np.float64)
         noises = np.array([curve.noise for curve in self._curves], np.float64)
@@ -153,11 +181,16 @@ class Usage:
 
     def of_nodes(self, pods: Float64) -> Float64:
         """Return (nodes, 2) the usage of each node with its pods, at most its capacity."""
-        total = self._system.copy()
-        for column in range(len(MEASURED)):
-            total[:, column] += np.bincount(self._node, pods[:, column], len(self.names))[: len(self.names)]
+        total = self._system + self.summed(pods)
         total[~self.joined] = 0.0
         return np.minimum(total, self.capacity)
+
+    def summed(self, pods: Float64) -> Float64:
+        """Return (nodes, 2) the sums of amounts of pods by node."""
+        count = len(self.names)
+        return np.column_stack(
+            [np.bincount(self._node, pods[:, column], count)[:count] for column in range(len(MEASURED))]
+        )
 
     def on(self, row: int) -> list[tuple[int, PodUsage, tuple[str, str]]]:
         """Return the pods of a node: slot, pod, and its key."""
@@ -187,6 +220,7 @@ class Usage:
         self._began = np.concatenate([self._began, np.zeros(more, np.float64)])
         self._base = np.concatenate([self._base, np.zeros((more, len(MEASURED)), np.float64)])
         self._curve = np.concatenate([self._curve, np.zeros((more, len(MEASURED)), np.int64)])
+        self._best_effort = np.concatenate([self._best_effort, np.zeros(more, np.bool_)])
 
 
 def _moves(curve: Curve) -> bool:

@@ -29,7 +29,7 @@ from koordpy.agent.interface import (
     Update,
 )
 from koordpy.agent.interface.gates import BE_CPU_MANAGER, BE_CPU_SUPPRESS, is_feature_disabled
-from koordpy.agent.toolkit import usage
+from koordpy.agent.toolkit import suppression, usage
 from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
@@ -274,7 +274,7 @@ def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
         usage.is_not_best_effort_application,
     )
     LS_USED_CORES.labels(node_name).set(pods)
-    return allowance.suppress_milli(
+    return suppression.suppress_milli(
         quantity.milli_value(inputs.node.status.capacity.get("cpu", 0)),
         percent,
         inputs.threshold.cpu_suppress_min_percent,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy_plugins.qos.cpusuppress.allowance import next_quota, step_limited, suppress_milli
+from koordpy.agent.toolkit.suppression import suppress_milli
+from koordpy_plugins.qos.cpusuppress.allowance import next_quota, step_limited
 
 CORE = 100_000
 
