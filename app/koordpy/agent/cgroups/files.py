@@ -1,113 +1,93 @@
-"""The cgroup files of one node: paths on v1 and v2, valid values, and parsing.
+"""The files of one node: their paths, reading and writing them.
 
-The table is Koordinator's (pkg/koordlet/util/system/cgroup_resource.go). Every name is the v1 name; on v2 the
-file, its range and its text form differ and are translated here, so that strategies only use v1 terms.
+Names, ranges and forms are in `table` and `values`; strategies only use v1's terms.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import Enum
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
-from koordpy.agent.interface.cgroups import CgroupError, InvalidValueError, UnsupportedError
+from koordpy.agent.cgroups import parsing, values
+from koordpy.agent.cgroups.descriptors import OpenFiles
+from koordpy.agent.cgroups.table import Base, Kind, Resource, Support, resource
+from koordpy.agent.cgroups.table import Version as Version
+from koordpy.agent.interface.cgroups import (
+    CgroupError,
+    InvalidValueError,
+    MemoryStat,
+    PressureStall,
+    UnsupportedError,
+)
 from koordpy.lib import cpuset
 
-MAX_INT64 = 2**63 - 1
-CFS_PERIOD_US = 100_000
-
-
-class Version(Enum):
-    """cgroup v1 (a hierarchy per subsystem) or v2 (one hierarchy)."""
-
-    V1 = 1
-    V2 = 2
-
-
-@dataclass(frozen=True)
-class CgroupResource:
-    """One line of the table."""
-
-    name: str
-    subsystem: str
-    v2_file: str | None
-    minimum: int | None = None
-    maximum: int | None = None
-    v1_file: str | None = ""
-    """"" means: named like the resource. None: v2 only."""
-    optional: bool = False
-    """The kernel may lack it: a missing file means unsupported, which is not a caller's error."""
-    kind: str = "plain"
-    """plain, cpuset, quota, shares: how values are compared, merged and translated."""
-
-    def file(self, version: Version) -> str:
-        """Return the file's name; raise UnsupportedError where the version has none."""
-        name = self.v2_file if version is Version.V2 else (self.name if self.v1_file == "" else self.v1_file)
-        if name is None:
-            raise UnsupportedError(
-                f"resource unsupported: {self.name} does not exist on cgroup {version.name.lower()}"
-            )
-        return name
-
-
-def _table(*resources: CgroupResource) -> dict[str, CgroupResource]:
-    return {resource.name: resource for resource in resources}
-
-
-RESOURCES = _table(
-    CgroupResource("cpu.shares", "cpu", "cpu.weight", 2, 262144, kind="shares"),
-    CgroupResource("cpu.cfs_quota_us", "cpu", "cpu.max", kind="quota"),
-    CgroupResource("cpu.cfs_period_us", "cpu", "cpu.max"),
-    CgroupResource("cpu.cfs_burst_us", "cpu", "cpu.max.burst", 0, 100_000_000, optional=True),
-    CgroupResource("cpu.bvt_warp_ns", "cpu", "cpu.bvt_warp_ns", -1, 2, optional=True),
-    CgroupResource("cpu.idle", "cpu", "cpu.idle", 0, 1, optional=True),
-    CgroupResource("cpu.stat", "cpu", "cpu.stat"),
-    CgroupResource("cpuacct.usage", "cpuacct", "cpu.stat"),
-    CgroupResource("cpuset.cpus", "cpuset", "cpuset.cpus", kind="cpuset"),
-    CgroupResource("memory.limit_in_bytes", "memory", "memory.max", kind="limit"),
-    CgroupResource("memory.usage_in_bytes", "memory", "memory.current"),
-    CgroupResource("memory.stat", "memory", "memory.stat"),
-    CgroupResource("memory.min", "memory", "memory.min", 0, MAX_INT64, optional=True, kind="larger"),
-    CgroupResource("memory.low", "memory", "memory.low", 0, MAX_INT64, optional=True, kind="larger"),
-    CgroupResource("memory.high", "memory", "memory.high", 0, MAX_INT64, optional=True, kind="larger"),
-    CgroupResource("memory.wmark_ratio", "memory", "memory.wmark_ratio", 0, 100, optional=True),
-    CgroupResource(
-        "memory.wmark_scale_factor", "memory", "memory.wmark_scale_factor", 1, 1000, optional=True
-    ),
-    CgroupResource("memory.wmark_min_adj", "memory", "memory.wmark_min_adj", -25, 50, optional=True),
-    CgroupResource("memory.priority", "memory", "memory.priority", 0, 12, optional=True),
-    CgroupResource("memory.use_priority_oom", "memory", "memory.use_priority_oom", 0, 1, optional=True),
-    CgroupResource("memory.oom.group", "memory", "memory.oom.group", 0, 1, optional=True),
-)
+_NO_LIMIT: Final = 0x7FFFFFFFFFFFF000
+_KUBEPODS: Final = ("kubepods.slice", "kubepods")
 
 
 class CgroupFiles:
-    """The cgroup file system below one root. Directories are relative to a subsystem's root."""
+    """The cgroup file system below one root. Directories are relative to a subsystem's root.
 
-    def __init__(self, root: Path, version: Version | None = None) -> None:
+    `proc_root` and `sys_root` are the roots of the other files that the agent writes.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        version: Version | None = None,
+        *,
+        proc_root: Path = Path("/proc"),
+        sys_root: Path = Path("/sys"),
+    ) -> None:
         self.root = root
         self.version = version or detect(root)
+        self.proc_root, self.sys_root = proc_root, sys_root
+        self.open_files = OpenFiles()
+        self._found: set[str] = set()
+        """Resources that the parent of all pods was seen to have."""
+        self._bases: dict[str, tuple[str, str]] = {}
 
     @property
     def unified(self) -> bool:
         """Whether the node has cgroup v2."""
         return self.version is Version.V2
 
-    def resource(self, name: str) -> CgroupResource:
+    def resource(self, name: str) -> Resource:
         """Return a line of the table; raise UnsupportedError for an unknown name."""
-        resource = RESOURCES.get(name)
-        if resource is None:
-            raise UnsupportedError(f"resource type {name} not registered")
-        return resource
+        return resource(name)
 
     def path(self, name: str, directory: str) -> Path:
-        """Return the absolute path of a resource's file in a cgroup directory."""
-        resource = self.resource(name)
-        base = self.root if self.version is Version.V2 else self.root / resource.subsystem
-        return base / directory / resource.file(self.version)
+        """Return the absolute path of a resource's file in a directory."""
+        folder, file = self._place(name, directory)
+        return Path(folder) / file
 
     def exists(self, directory: str, subsystem: str = "cpu") -> bool:
         """Return whether a cgroup directory exists."""
         return self._directory(directory, subsystem).is_dir()
+
+    def folder(self, name: str, directory: str) -> str:
+        """Return the absolute path of the folder that has a resource's file."""
+        return self._place(name, directory)[0]
+
+    def supported(self, name: str, directory: str = "") -> str | None:
+        """Return why a resource cannot be used in a directory, None if it can."""
+        try:
+            line = self.resource(name)
+            path = self.path(name, directory)
+        except UnsupportedError as error:
+            return str(error)
+        when = line.supported_when(self.version)
+        if when is Support.ALWAYS or name in self._found:
+            return None
+        if when is Support.FILE:
+            return None if path.exists() else f"{path} does not exist"
+        parents = [""] if when is Support.ROOT else [known for known in _KUBEPODS if self._has(line, known)]
+        for parent in parents:
+            if self.path(name, parent).exists():
+                self._found.add(name)
+                return None
+        where = "the root cgroup" if when is Support.ROOT else "the parent of all pods"
+        return f"{path.name} does not exist in {where}"
 
     def walk(self, directory: str, depth: int, subsystem: str = "cpuset") -> Iterator[tuple[str, int]]:
         """Yield a directory and those below it, pre-order and lexical, with their depth (0 to `depth`)."""
@@ -115,143 +95,207 @@ class CgroupFiles:
         if not top.is_dir():
             return
         yield directory, 0
-        yield from self._below(directory, top, 1, depth)
+        yield from self._below(directory, str(top), 1, depth)
 
     def read(self, name: str, directory: str) -> str:
         """Return a file's text without the trailing line break."""
-        path = self.path(name, directory)
         if name == "cpuset.cpus" and self.version is Version.V2:
-            path = path.with_name("cpuset.cpus.effective")
-        return self._text(path)
+            name = "cpuset.cpus.effective"
+        return self.read_raw(name, directory)
 
     def read_raw(self, name: str, directory: str) -> str:
         """Return the text of the file that `write` writes."""
-        return self._text(self.path(name, directory))
+        folder, file = self._place(name, directory)
+        try:
+            return self.open_files.read(folder, file).rstrip(b"\n").decode("utf-8", "replace")
+        except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+            raise UnsupportedError(f"resource unsupported: {folder}/{file} does not exist") from None
+        except OSError as error:
+            if error.errno in parsing.GONE:
+                raise UnsupportedError(f"resource unsupported: {folder}/{file} is gone") from None
+            raise CgroupError(f"cannot read {folder}/{file}: {error.strerror}") from None
 
     def write(self, name: str, directory: str, text: str) -> None:
         """Write a file that must exist; the text is already in the version's form."""
-        path = self.path(name, directory)
+        folder, file = self._place(name, directory)
+        kind = self.resource(name).kind
+        how = os.O_APPEND if kind is Kind.MOVE else os.O_TRUNC
+        line = f"{text}\n" if kind in (Kind.MOVE, Kind.SCHEMATA) else text
         try:
-            with path.open("r+") as file:
-                file.write(text)
-                file.truncate()
-        except FileNotFoundError:
-            raise UnsupportedError(f"resource unsupported: {path} does not exist") from None
+            descriptor = os.open(f"{folder}/{file}", os.O_WRONLY | os.O_CLOEXEC | how)
+            try:
+                os.write(descriptor, line.encode())
+            finally:
+                os.close(descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            raise UnsupportedError(f"resource unsupported: {folder}/{file} does not exist") from None
         except OSError as error:
-            raise CgroupError(f"cannot write {text!r} to {path}: {error.strerror}") from None
+            if error.errno in parsing.GONE:
+                raise UnsupportedError(f"resource unsupported: {folder}/{file} is gone") from None
+            raise CgroupError(f"cannot write {text!r} to {folder}/{file}: {error.strerror}") from None
 
     def validate(self, name: str, value: str) -> None:
         """Raise InvalidValueError if the kernel would reject a value."""
-        resource = self.resource(name)
-        if resource.kind == "cpuset":
-            try:
-                cpuset.parse(value)
-            except ValueError as error:
-                raise InvalidValueError(f"{name}: {error}") from None
-            return
-        number = _number(name, value)
-        low, high = resource.minimum, resource.maximum
-        if resource.kind == "shares" and self.version is Version.V2:
-            low, high = 2, 262144
-        if (low is not None and number < low) or (high is not None and number > high):
-            raise InvalidValueError(f"{name}: {value} is not in [{low}, {high}]")
+        values.validate(self.resource(name), self.version, value)
 
-    def translate(self, name: str, value: str) -> str:
+    def translate(self, name: str, value: str, current: str = "") -> str:
         """Return the text for a value: v2 has `max` for -1, and weights for shares."""
-        if self.version is Version.V1:
-            return value
-        kind = self.resource(name).kind
-        if kind in ("quota", "limit") and value == "-1":
-            return "max"
-        if kind == "shares":
-            return str(1 + (int(value) - 2) * 9999 // 262142)
-        return value
+        return values.to_text(self.resource(name), self.version, value, current)
 
     # --- parsing ---------------------------------------------------------------------------------
+
+    def integer(self, name: str, directory: str) -> int:
+        """Return the number in a resource's file; `max` is the largest 64-bit integer."""
+        return values.number(name, self.read(name, directory))
+
+    def cpu_shares(self, directory: str) -> int:
+        """Return the CPU shares; on v2 they are computed from the weight."""
+        found = self.integer("cpu.shares", directory)
+        return values.weight_to_shares(found) if self.version is Version.V2 else found
 
     def cfs_quota(self, directory: str) -> int:
         """Return the CFS quota in microseconds, -1 for none."""
         text = self.read("cpu.cfs_quota_us", directory)
         first = text.split()[0] if text.split() else ""
-        return -1 if first == "max" else _number("cpu.cfs_quota_us", first)
+        return -1 if first == "max" else values.number("cpu.cfs_quota_us", first)
 
     def cfs_period(self, directory: str) -> int:
         """Return the CFS period in microseconds."""
         fields = self.read("cpu.cfs_period_us", directory).split()
-        return _number("cpu.cfs_period_us", fields[-1] if fields else "")
+        return values.number("cpu.cfs_period_us", fields[-1] if fields else "")
 
     def cpus(self, directory: str) -> frozenset[int]:
         """Return the CPUs that a directory's tasks may use."""
-        return cpuset.parse(self.read("cpuset.cpus", directory))
+        try:
+            return cpuset.parse(self.read("cpuset.cpus", directory))
+        except ValueError as error:
+            raise InvalidValueError(f"{self.path('cpuset.cpus', directory)}: {error}") from None
 
     def cpu_usage_ns(self, directory: str) -> int:
         """Return the CPU time used so far, in nanoseconds."""
         if self.version is Version.V1:
-            return _number("cpuacct.usage", self.read("cpuacct.usage", directory))
+            return values.number("cpuacct.usage", self.read("cpuacct.usage", directory))
         return self._stat("cpu.stat", directory, "usage_usec") * 1000
+
+    def memory_limit(self, directory: str) -> int:
+        """Return the memory limit in bytes, -1 for none."""
+        found = self.integer("memory.limit_in_bytes", directory)
+        return -1 if found >= _NO_LIMIT else found
+
+    def memory_usage(self, directory: str) -> int:
+        """Return all bytes charged to the cgroup, with page cache and kernel memory."""
+        return self.integer("memory.usage_in_bytes", directory)
+
+    def memory_stat(self, directory: str) -> MemoryStat:
+        """Return the memory by type."""
+        v1 = self.version is Version.V1
+        keys = parsing.MEMORY_STAT_V1 if v1 else parsing.MEMORY_STAT_V2
+        return MemoryStat(*self._stats("memory.stat", directory, keys))
 
     def memory_in_use(self, directory: str) -> int:
         """Return bytes of anonymous and unevictable memory: Koordinator's usage without page cache."""
-        prefix = "total_" if self.version is Version.V1 else ""
-        return sum(
-            self._stat("memory.stat", directory, prefix + key)
-            for key in ("inactive_anon", "active_anon", "unevictable")
-        )
+        v1 = self.version is Version.V1
+        keys = parsing.MEMORY_STAT_V1 if v1 else parsing.MEMORY_STAT_V2
+        return sum(self._stats("memory.stat", directory, keys[4:]))
+
+    def numa_memory(self, directory: str) -> Mapping[int, int]:
+        """Return pages of 4 KiB by NUMA node (on v2 those of anonymous memory and files)."""
+        text = self.read("memory.numa_stat", directory)
+        try:
+            return parsing.numa_v1(text) if self.version is Version.V1 else parsing.numa_v2(text)
+        except ValueError as error:
+            raise CgroupError(f"{self.path('memory.numa_stat', directory)}: {error}") from None
 
     def throttled(self, directory: str) -> tuple[int, int]:
         """Return the number of CFS periods, and of those in which the group was throttled."""
-        return self._stat("cpu.stat", directory, "nr_periods"), self._stat(
-            "cpu.stat", directory, "nr_throttled"
-        )
+        periods, throttled = self._stats("cpu.stat", directory, ("nr_periods", "nr_throttled"))
+        return periods, throttled
+
+    def throttled_ns(self, directory: str) -> int:
+        """Return the time in nanoseconds that the group was throttled so far."""
+        if self.version is Version.V1:
+            return self._stat("cpu.stat", directory, "throttled_time")
+        return self._stat("cpu.stat", directory, "throttled_usec") * 1000
+
+    def pressure(self, resource: str, directory: str) -> PressureStall:
+        """Return the pressure stall information of `cpu`, `memory` or `io`."""
+        name = f"{resource}.pressure"
+        try:
+            return parsing.pressure(self.read(name, directory))
+        except ValueError as error:
+            raise CgroupError(f"{self.path(name, directory)}: {error}") from None
+
+    def processes(self, directory: str) -> tuple[int, ...]:
+        """Return the ids of the processes right in a cgroup, ascending."""
+        return self._ids("cgroup.procs", directory)
+
+    def threads(self, directory: str) -> tuple[int, ...]:
+        """Return the ids of the threads right in a cgroup, ascending."""
+        return self._ids("tasks", directory)
+
+    def _ids(self, name: str, directory: str) -> tuple[int, ...]:
+        try:
+            return tuple(sorted(map(int, self.read(name, directory).split())))
+        except ValueError as error:
+            raise CgroupError(f"{self.path(name, directory)}: {error}") from None
 
     def _stat(self, name: str, directory: str, key: str) -> int:
-        for line in self.read(name, directory).splitlines():
-            found, _, value = line.partition(" ")
-            if found == key:
-                return _number(f"{name} {key}", value)
-        raise CgroupError(f"{self.path(name, directory)} has no line {key!r}")
+        return self._stats(name, directory, (key,))[0]
 
-    def _text(self, path: Path) -> str:
+    def _stats(self, name: str, directory: str, keys: tuple[str, ...]) -> list[int]:
+        text = self.read(name, directory)
         try:
-            return path.read_text().rstrip("\n")
-        except FileNotFoundError:
-            raise UnsupportedError(f"resource unsupported: {path} does not exist") from None
-        except OSError as error:
-            raise CgroupError(f"cannot read {path}: {error.strerror}") from None
+            return [parsing.field(text, key) for key in keys]
+        except KeyError as error:
+            raise CgroupError(f"{self.path(name, directory)} has no line {error.args[0]!r}") from None
+        except ValueError as error:
+            raise InvalidValueError(f"{self.path(name, directory)}: {error}") from None
+
+    # --- places ----------------------------------------------------------------------------------
+
+    def _place(self, name: str, directory: str) -> tuple[str, str]:
+        """Return the folder and the name of a resource's file."""
+        known = self._bases.get(name)
+        if known is None:
+            known = self._bases[name] = self._base(self.resource(name))
+        base, file = known
+        return (f"{base}/{directory}" if directory else base), file
+
+    def _base(self, line: Resource) -> tuple[str, str]:
+        file = line.file(self.version)
+        match line.base:
+            case Base.PROC:
+                base = self.proc_root
+            case Base.SYS:
+                base = self.sys_root
+            case Base.RESCTRL:
+                base = self.sys_root / "fs" / "resctrl"
+            case _:
+                base = self.root if self.version is Version.V2 else self.root / line.subsystem
+        return str((base / file).parent), Path(file).name
+
+    def _has(self, line: Resource, directory: str) -> bool:
+        return self._directory(directory, line.subsystem).is_dir()
 
     def _directory(self, directory: str, subsystem: str) -> Path:
         return (self.root if self.version is Version.V2 else self.root / subsystem) / directory
 
-    def _below(self, directory: str, top: Path, level: int, depth: int) -> Iterator[tuple[str, int]]:
+    def _below(self, directory: str, top: str, level: int, depth: int) -> Iterator[tuple[str, int]]:
         if level > depth:
             return
-        for child in sorted(path for path in top.iterdir() if path.is_dir()):
-            name = f"{directory}/{child.name}" if directory else child.name
+        try:
+            with os.scandir(top) as entries:
+                children = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError as error:
+            if error.errno in parsing.GONE:
+                return
+            raise CgroupError(f"cannot list {top}: {error.strerror}") from None
+        for child in children:
+            name = f"{directory}/{child}" if directory else child
             yield name, level
-            yield from self._below(name, child, level + 1, depth)
+            yield from self._below(name, f"{top}/{child}", level + 1, depth)
 
 
 def detect(root: Path) -> Version:
     """Detect the version from the contents of the cgroup root."""
     return Version.V2 if (root / "cgroup.controllers").exists() else Version.V1
-
-
-def comparable(resource: CgroupResource) -> Callable[[str], int] | None:
-    """Return the order of values of a mergeable resource, None for those that are not merged."""
-    if resource.kind in ("quota", "larger"):
-        return lambda text: _limit(resource.name, text)
-    return None
-
-
-def _limit(name: str, text: str) -> int:
-    first = text.split()[0] if text.split() else ""
-    return MAX_INT64 if first in ("max", "-1") else _number(name, first)
-
-
-def _number(name: str, text: str) -> int:
-    if text == "max":
-        return MAX_INT64
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidValueError(f"{name}: not a number: {text!r}") from None

@@ -76,7 +76,7 @@ class NodeAgent:
         self.flags = declared_flags(installed, settings.flags)
         self.states = StatesInformer(cluster, settings.node_name, detection.detect(root))
         self.metrics = MetricCache(clock)
-        files = CgroupFiles(root)
+        files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
         self.executor = Executor(files, clock)
         self.handle = Handle(
             node_name=settings.node_name,

@@ -12,7 +12,17 @@ The handle has the states of the node, its metrics, its cgroup files to read and
 them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
 """
 
-from .cgroups import CgroupError, Cgroups, Executor, InvalidValueError, UnsupportedError, Update
+from .cgroups import (
+    CgroupError,
+    Cgroups,
+    Executor,
+    InvalidValueError,
+    MemoryStat,
+    Pressure,
+    PressureStall,
+    UnsupportedError,
+    Update,
+)
 from .collector import CollectError, Collector
 from .facts import GPU_DEVICES, NODE_CPU_INFO, GPUDevice, NodeCPUInfo, Processor
 from .flags import Flag, FlagError, FlagSet, FlagValue
@@ -60,6 +70,7 @@ __all__ = [
     "GPUDevice",
     "Handle",
     "InvalidValueError",
+    "MemoryStat",
     "MetricError",
     "MetricKind",
     "Metrics",
@@ -67,6 +78,8 @@ __all__ = [
     "NodePlugin",
     "PodMeta",
     "Points",
+    "Pressure",
+    "PressureStall",
     "Processor",
     "QOSPlugin",
     "Sample",

@@ -4,7 +4,7 @@ import pytest
 
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.files import CgroupFiles, Version
-from koordpy.agent.interface import InvalidValueError, Update
+from koordpy.agent.interface import InvalidValueError, UnsupportedError, Update
 from koordpy.lib.clock import FakeClock
 
 
@@ -121,3 +121,46 @@ def test_one_failure_in_a_batch_does_not_stop_the_rest(v1):
         v1.put("cpu.idle", name, "0")
     v1.executor.update_batch([Update("cpu.idle", "a", "7"), Update("cpu.idle", "b", "1")])
     assert (v1.text("cpu.idle", "a"), v1.text("cpu.idle", "b")) == ("0", "1")
+
+
+def test_a_value_that_someone_else_wrote_is_replaced_within_seconds(v1):
+    v1.put("cpu.cfs_quota_us", "a", "-1")
+    v1.update("cpu.cfs_quota_us", "a", "5000")
+    v1.put("cpu.cfs_quota_us", "a", "1")
+    v1.clock.advance(6)
+    assert v1.update("cpu.cfs_quota_us", "a", "5000")
+    assert v1.text("cpu.cfs_quota_us", "a") == "5000"
+
+
+def test_cpu_sets_of_a_tree_overlap_on_the_way_and_are_exact_in_the_end(v1):
+    for directory in ("p", "p/c"):
+        v1.put("cpuset.cpus", directory, "0-1")
+    seen = []
+    write = v1.files.write
+
+    def noting(name, directory, text):
+        seen.append((directory, text))
+        write(name, directory, text)
+
+    v1.files.write = noting
+    v1.executor.leveled_update_batch([[Update("cpuset.cpus", d, "1-2")] for d in ("p", "p/c")])
+    assert seen == [("p", "0-2"), ("p/c", "0-2"), ("p/c", "1-2"), ("p", "1-2")]
+
+
+def test_devices_of_one_file_are_cached_separately(v1):
+    name = "blkio.throttle.read_bps_device"
+    v1.put(name, "a", "")
+    for device in ("8:0", "253:16"):
+        assert v1.update(name, "a", f"{device} 2048")
+    assert not v1.update(name, "a", "8:0 2048")
+
+
+def test_a_resctrl_group_needs_the_file_system(tmp_path):
+    files = CgroupFiles(tmp_path, Version.V1, sys_root=tmp_path)
+    executor = Executor(files, FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
+    with pytest.raises(UnsupportedError):
+        executor.create_group("LS")
+    (tmp_path / "fs/resctrl").mkdir(parents=True)
+    (tmp_path / "fs/resctrl/schemata").write_text("")
+    assert executor.create_group("LS")
+    assert not executor.create_group("LS")
