@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from koordpy.admission import config as handlers
 from koordpy.admission import gates as admission_gates
 from koordpy.agent.engine.plugins import Installed as AgentPlugins
+from koordpy.agent.interface import gates as agent_gates
 from koordpy.cluster import transformers
 from koordpy.controllers import host as controllers
 from koordpy.descheduling.engine import framework as descheduling
@@ -34,7 +35,7 @@ def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, Fe
     return own
 
 
-KOORDINATOR = frozenset(
+_MISSING = frozenset(
     {
         # koord-manager
         "EnableSyncGPUSharedResource",
@@ -56,38 +57,13 @@ KOORDINATOR = frozenset(
         "LazyReservationRestore",
         "PodDisruptionBudget",
         "SyncBarrier",
-        # koordlet
-        "Accelerators",
-        "AuditEvents",
-        "AuditEventsHTTPHandler",
-        "BECPUEvict",
-        "BEMemoryEvict",
-        "BlkIOReconcile",
-        "CPICollector",
-        "CPUAllocatableEvict",
-        "CPUBurst",
-        "CPUEvict",
-        "CgroupReconcile",
-        "ColdPageCollector",
-        "HamiCoreVGPUMonitor",
-        "HugePageReport",
-        "Libpfm4",
-        "MemoryAllocatableEvict",
-        "MemoryEvict",
-        "NodeMetricPromMetrics",
-        "NodeTopologyReport",
-        "PSICollector",
-        "PerCPUMetric",
-        "PodResourcesProxy",
-        "RDMADevices",
-        "RdtResctrl",
-        "ResctrlCollector",
-        "SystemConfig",
     }
 )
+
+KOORDINATOR = _MISSING | agent_gates.WITHOUT_EFFECT
 """Gates of Koordinator 1.8 that no part of koordpy has.
 
-Source: Koordinator, `pkg/features`. The runtime hooks have gates of their own, in another flag.
+Source: Koordinator, `pkg/features`.
 """
 
 log = logging.getLogger(__name__)

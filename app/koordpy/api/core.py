@@ -144,13 +144,20 @@ class ImageVolumeSource(Struct):
     reference: str = ""
 
 
+class CSIVolumeSource(Struct):
+    """A volume that a CSI driver makes for a pod, and that lives as long as the pod."""
+
+    driver: str = ""
+
+
 class Volume(Struct):
-    """A volume of a pod, with the fields that eviction policies and node scores read."""
+    """A volume of a pod, with the fields that eviction policies, node scores and the node agent read."""
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None
     host_path: dict[str, Any] | None = None
     image: ImageVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
 
 

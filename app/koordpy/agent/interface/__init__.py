@@ -42,15 +42,19 @@ from .metrics import (
     unix_milliseconds,
 )
 from .node_plugin import NodePlugin
-from .plugin import QOSPlugin
+from .plugin import RECONCILE_INTERVAL, QOSPlugin
+from .pod_policies import CPU_BURST, MEMORY_QOS, PodPolicies, PolicyType
 from .service import DeclaresFlags, Service
 from .states import Callback, CallbackError, CallbackTarget, PodMeta, States, StateType
 
 __all__ = [
     "COLLECT_INTERVAL",
+    "CPU_BURST",
     "GPU_DEVICES",
     "KINDS",
+    "MEMORY_QOS",
     "NODE_CPU_INFO",
+    "RECONCILE_INTERVAL",
     "Aggregation",
     "Callback",
     "CallbackError",
@@ -77,7 +81,9 @@ __all__ = [
     "NodeCPUInfo",
     "NodePlugin",
     "PodMeta",
+    "PodPolicies",
     "Points",
+    "PolicyType",
     "Pressure",
     "PressureStall",
     "Processor",

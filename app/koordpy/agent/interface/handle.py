@@ -16,6 +16,7 @@ from .cgroups import Cgroups, Executor
 from .flags import FlagSet
 from .layout import CgroupLayout
 from .metrics import Metrics
+from .pod_policies import PodPolicies
 from .states import States
 
 
@@ -42,6 +43,8 @@ class Handle:
     gates: FeatureGates
     flags: FlagSet
     clock: Clock
+    pod_policies: PodPolicies = field(default_factory=PodPolicies)
+    """Policies that plugins supply for single pods."""
     rng: random.Random = field(default_factory=random.Random)
     proc_root: Path = Path("/proc")
     """Where the node's procfs is; its processes have the pids that it shows."""

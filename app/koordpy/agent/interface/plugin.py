@@ -1,8 +1,12 @@
 """The base class of QoS plugins."""
 
 from abc import abstractmethod
+from typing import Final
 
 from .node_plugin import NodePlugin
+
+RECONCILE_INTERVAL: Final = "reconcile-interval-seconds"
+"""The flag with the seconds between two rounds of strategies that only restore settings; its default is 1."""
 
 
 class QOSPlugin(NodePlugin):
