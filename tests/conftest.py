@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cgroups.fixtures import node_cgroups as node_cgroups
+from tests.cgroups.fixtures import v2_cgroups as v2_cgroups
+
 # How long an example takes says how busy the machine is, not whether the code is right. And a change must not
 # fail because of a random example for code that it does not change: every run uses the same examples.
 # HYPOTHESIS_PROFILE=explore uses others, and more of them.
@@ -25,6 +28,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what tests/integration runs against: koordpy's embedded control plane (default) or a real "
         "kube-apiserver and etcd; the environment variable KOORDPY_CONTROL_PLANE sets it too",
     )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say whether tests of cgroups had real ones. Workers of xdist send it with the reports of tests."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    used = {
+        value
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "cgroups"
+    }
+    for description in sorted(used):
+        terminalreporter.write_line(f"cgroups of tests: {description}")
 
 
 @pytest.fixture(autouse=True)
