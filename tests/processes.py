@@ -18,7 +18,7 @@ def serve_process(found: settings.Settings, **options: Any) -> Process:
 
 def worker_process(found: settings.Settings, *parts: str, **options: Any) -> Process:
     """Return what `koordpy worker` (or `koordpy agent`) runs with these parts."""
-    return Process(found, (*parts, "debug"), **options)
+    return Process(found, parts if parts == ("agent",) else (*parts, "debug"), **options)
 
 
 def extender_of(process: Process) -> Extender:

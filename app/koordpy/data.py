@@ -6,8 +6,6 @@ In an installed wheel they are inside the package; in a checkout they are in `de
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 _PACKAGE = Path(__file__).parent
 
 
@@ -22,4 +20,6 @@ def deploy(*parts: str) -> Path:
 
 def documents(*parts: str) -> list[dict[str, Any]]:
     """Return the objects in a file of `deploy/`. Raises FileNotFoundError naming it."""
+    import yaml  # not for processes that only look for a file
+
     return [d for d in yaml.safe_load_all(deploy(*parts).read_text(encoding="utf-8")) if d]

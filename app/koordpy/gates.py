@@ -8,18 +8,8 @@ any other name is refused by every process.
 import logging
 from collections.abc import Mapping
 
-from koordpy.admission import config as handlers
-from koordpy.admission import gates as admission_gates
-from koordpy.agent.engine.plugins import Installed as AgentPlugins
 from koordpy.agent.interface import gates as agent_gates
-from koordpy.cluster import transformers
-from koordpy.controllers import host as controllers
-from koordpy.descheduling.engine import framework as descheduling
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, unrecognized
-from koordpy.scheduling.interface import gates as scheduling_gates
-from koordpy.scheduling.profiles import registry
-
-_SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gates.SPECS}
 
 
 def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, FeatureSpec]:
@@ -27,7 +17,12 @@ def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, Fe
 
     Raises GateConflict.
     """
-    own = dict(_SERVING)
+    from koordpy.admission import config as handlers  # a process imports only what it runs
+    from koordpy.admission import gates as admission_gates
+    from koordpy.scheduling.interface import gates as scheduling_gates
+    from koordpy.scheduling.profiles import registry
+
+    own = {**admission_gates.SPECS, **scheduling_gates.SPECS}
     if admission:
         own = handlers.installed().feature_gates(own, skip_broken=True)
     if extender:
@@ -86,6 +81,11 @@ def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> Feat
 
 
 def _known() -> Mapping[str, FeatureSpec]:
+    from koordpy.agent.engine.plugins import Installed as AgentPlugins
+    from koordpy.cluster import transformers
+    from koordpy.controllers import host as controllers
+    from koordpy.descheduling.engine import framework as descheduling
+
     parts = (
         serving(),
         controllers.installed().feature_gates({}),

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 from pydantic import Field, model_validator
 
 from koordpy import data
-from koordpy.admission.config import HandlerEntry
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.admission.serving.config import CertificateSettings, Mode, RegistrationSettings
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.api import config_document, config_file, config_model
@@ -19,7 +19,7 @@ from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.api.field_error import FieldError
 from koordpy.cluster.leader import JITTER
 from koordpy.scheduling.explain.settings import ObserverSettings
-from koordpy.scheduling.extender.node_choice import NodeChoice
+from koordpy.scheduling.extender.settings import NodeChoice
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
 KIND: Final = "KoordpyConfiguration"

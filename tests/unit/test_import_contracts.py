@@ -98,6 +98,11 @@ VIOLATIONS = {
         "from koordpy.agent.engine import agent",
         "plugins import the public floors only",
     ),
+    "a collector imports NumPy": (
+        "plugins/koordpy_plugins/collectors/planted.py",
+        "import numpy",
+        "the node agent and its plugins are small: no large libraries",
+    ),
     "a descheduling plugin imports the descheduler": (
         "plugins/koordpy_plugins/descheduling/lownodeload/planted.py",
         "from koordpy.descheduling.engine import descheduler",

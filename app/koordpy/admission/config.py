@@ -6,7 +6,7 @@ its path, or directly before the handler that its entry names.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from koordpy.api import plugin_set
 from koordpy.api.catalogue import Catalogue
@@ -18,6 +18,7 @@ from koordpy.lib.nearest import suggestion
 from . import gates
 from .chain import Chain
 from .handler import Handle, Handler
+from .handler_entry import HandlerEntry
 from .history import History
 from .paths import webhook_path
 
@@ -46,14 +47,6 @@ DEFAULT_HANDLERS: Final = (
     "validate-configmap.SLOControllerConfig",
 )
 """The in-tree handlers, in Koordinator's order."""
-
-
-class HandlerEntry(ConfigModel):
-    """A handler to run: its arguments, and the handler before which it runs (default: last)."""
-
-    name: str
-    args: dict[str, Any] = {}
-    before: str | None = None
 
 
 class AdmissionConfig(ConfigModel):

@@ -5,16 +5,18 @@ read it: requesting a type's store before the start makes the informers watch th
 """
 
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from koordpy.api.meta import KubeObject
 from koordpy.lib.clock import Clock, SystemClock
 
 from .derived_state import DerivedState
-from .nodes import NodeTable
 from .selector import EVERYTHING, Selector
 from .shared_states import SharedStates
 from .store import Store
+
+if TYPE_CHECKING:
+    from .nodes import NodeTable
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=DerivedState)
@@ -87,9 +89,11 @@ class Cluster:
         return list(self._stores.values())
 
     @property
-    def nodes(self) -> NodeTable:
+    def nodes(self) -> "NodeTable":
         """The node table. Nodes and pods are followed from its first use on."""
         if self._nodes is None:
+            from .nodes import NodeTable  # of a process that schedules; it needs NumPy
+
             self._nodes = self.shared(NodeTable)
         return self._nodes
 

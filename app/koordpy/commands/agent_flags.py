@@ -29,7 +29,7 @@ class AgentFlagsCommand(click.Command):
 
         own = super().get_params(ctx)
         taken = {name for param in own for name in param.opts}
-        types, _ = _plugins()
+        types, _ = installed()
         try:
             options = [_option(flag) for flag in flags_of([*FLAGGED_SERVICES, *types]).flags]
         except FlagError as error:
@@ -44,7 +44,7 @@ class AgentFlagsCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            _, broken = _plugins()
+            _, broken = installed()
             if not broken:
                 raise
             reasons = "; ".join(broken)
@@ -57,7 +57,7 @@ def given(ctx: click.Context) -> dict[str, str]:
     return found
 
 
-def _plugins() -> "tuple[list[type[NodePlugin]], list[str]]":
+def installed() -> "tuple[list[type[NodePlugin]], list[str]]":
     """Return the plugins, and what is wrong with those that cannot be loaded."""
     from koordpy.agent.engine.plugins import Installed
     from koordpy.api.plugin_errors import PluginError

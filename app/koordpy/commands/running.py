@@ -167,12 +167,12 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
 def agent(obj: dict[str, Any], /, **options: Any) -> None:
     """Run the node agent on the node that it enforces QoS on.
 
-    Health checks, metrics and the debug API come with it.
+    Health checks, metrics and endpoints for its state come with it.
     """
     from koordpy.settings import AGENT_DEBUG_PORT
 
     overrides = _common_overrides(options)
-    overrides["parts"] = ["agent", "debug"]
+    overrides["parts"] = ["agent"]
     overrides["agent"] = {
         "nodeName": options["node_name"],
         "flags": agent_flags.given(click.get_current_context()) or None,

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from koordpy.http.routes import health
-from koordpy.http.server.application import Application
 from koordpy.http.server.authentication import Authenticated
+from koordpy.http.server.endpoints import Endpoints, before
 from koordpy.http.server.listener import Listener
 from koordpy.http.server.memory import Memory
-from koordpy.lib import certificates
+from koordpy.lib import certificate_files
 from koordpy.lib.clock import Clock
 from koordpy.lib.health import Check
 from koordpy.lib.request_origin import names_for
@@ -46,13 +45,7 @@ def bind(process: Context, routes: Mapping[str, Routes]) -> dict[str, Listener]:
 
 
 def _listener(process: Context, name: str, routes: Routes, memory: Memory) -> Listener:
-    informers = process.informers
-    app: Any = Application(
-        f"koordpy {name}",
-        [*routes.routers, health.router(process.health)],
-        routes.hot,
-        lambda: informers.synced,
-    )
+    app = _application(process, name, routes)
     if routes.authenticated:
         app = Authenticated(app, process.client, process.clock)
     settings, certificate = routes.settings, _certificate(routes)
@@ -72,6 +65,19 @@ def _listener(process: Context, name: str, routes: Routes, memory: Memory) -> Li
     )
 
 
+def _application(process: Context, name: str, routes: Routes) -> Any:
+    endpoints = Endpoints(routes.endpoints)
+    if routes.endpoints and not routes.routers and not routes.hot:
+        return endpoints
+    from koordpy.http.routes import health  # FastAPI, which small processes do without
+    from koordpy.http.server.application import Application
+
+    informers = process.informers
+    routers = [*routes.routers, health.router(process.health)]
+    app = Application(f"koordpy {name}", routers, routes.hot, lambda: informers.synced)
+    return before(endpoints, app) if routes.endpoints else app
+
+
 async def renew(process: Context, routes: Iterable[Routes]) -> None:
     """Renew the certificates that are generated in folders of listeners, as long as the process runs.
 
@@ -84,7 +90,7 @@ async def renew(process: Context, routes: Iterable[Routes]) -> None:
         for certificate in generated:
             try:
                 await asyncio.to_thread(_ensure, certificate, process.clock)
-            except (certificates.CertificateError, OSError) as error:
+            except (certificate_files.CertificateError, OSError) as error:
                 log.warning("the certificate in %s is not renewed: %s", certificate.folder, error)
 
 
@@ -97,6 +103,8 @@ def _certificate(routes: Routes) -> Certificate | None:
 def _ensure(certificate: Certificate, clock: Clock) -> None:
     """Create or renew what is generated in the folder of a listener. Raises CertificateError, OSError."""
     if certificate.hosts is not None:
+        from koordpy.lib import certificates  # only where some are generated
+
         certificates.ensure(certificate.folder, certificate.hosts, clock.now(), client=certificate.client)
 
 

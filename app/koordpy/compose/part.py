@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from koordpy.http.server.asgi import ASGIApp
     from koordpy.http.server.client_certificates import ClientCertificates
     from koordpy.http.server.listener import Listener
+    from koordpy.lib.endpoint import Endpoint
 
 P = TypeVar("P", bound="Part")
 
@@ -67,6 +68,7 @@ class Certificate:
 class Routes:
     """The endpoints of a part, on a separate listener: `hot` paths directly, `routers` through FastAPI.
 
+    With `endpoints` alone a process does without FastAPI; they must include those of health.
     `on_start` is False if the part opens its listener itself. With `authenticated` the API server reviews
     callers. Calls in flight at shutdown may take `grace_seconds`. Requests of web pages of other hosts are
     refused everywhere; `checks_host` is False if Host may be any name, on loopback too.
@@ -75,6 +77,7 @@ class Routes:
     settings: ListenerSettings
     hot: "Mapping[str, ASGIApp]" = field(default_factory=dict)
     routers: "Sequence[APIRouter]" = ()
+    endpoints: "Mapping[str, Endpoint]" = field(default_factory=dict)
     certificate: Certificate | None = None
     authenticated: bool = False
     grace_seconds: int = 30

@@ -8,7 +8,6 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import msgspec
-import numpy as np
 
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Enum, bool, type(None))
 """Objects that live anyway."""
@@ -22,6 +21,8 @@ def deep_size(obj: object, most: int) -> int:
     It ends there, so that measuring what is too large to be kept is cheap. Parts that other objects share
     count in full.
     """
+    numpy = sys.modules.get("numpy")  # without it there is no array
+    array: Any = numpy.ndarray if numpy is not None else type(None)
     seen: set[int] = set()
     waiting = [obj]
     size = 0
@@ -33,7 +34,7 @@ def deep_size(obj: object, most: int) -> int:
         if id(part) in seen or isinstance(part, _SHARED):
             continue
         seen.add(id(part))
-        size += part.nbytes + 112 if isinstance(part, np.ndarray) else sys.getsizeof(part)
+        size += part.nbytes + 112 if isinstance(part, array) else sys.getsizeof(part)
         waiting.extend(parts(part))
     return size
 

@@ -1,6 +1,6 @@
 """Named liveness and readiness checks of a process."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -58,6 +58,33 @@ class Health:
         """Return the names of failing checks with their reasons."""
         found = {name: check() for name, check in checks.items()}
         return {name: reason for name, reason in found.items() if reason is not None}
+
+    def report(
+        self,
+        name: str,
+        checks: Mapping[str, Check],
+        *,
+        verbose: bool = False,
+        exclude: Collection[str] = (),
+    ) -> tuple[bool, str]:
+        """Return whether all checks but the excluded ones pass, and the text that says so, as Kubernetes'."""
+        chosen = {each: check for each, check in checks.items() if each not in exclude}
+        failed = self.failures(chosen)
+        if not failed and not verbose:
+            return True, "ok"
+        found = {cause.check: cause for cause in causes(failed)}
+        lines = [
+            f"[-]{each} failed: {found[each]}" if each in found else f"[+]{each} ok{self._note(each)}"
+            for each in chosen
+            if each in found or each not in failed
+        ]
+        lines += [f"[+]{each} excluded: ok" for each in exclude if each in checks]
+        lines.append(f"{name} check {'failed' if failed else 'passed'}")
+        return not failed, "\n".join(lines) + "\n"
+
+    def _note(self, name: str) -> str:
+        note = self.notes[name]() if name in self.notes else ""
+        return f": {note}" if note else ""
 
 
 def causes(failures: Mapping[str, str]) -> list[Cause]:

@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from . import certificates
+from . import certificate_files
 
 
 def server_context(directory: Path | None = None) -> ssl.SSLContext:
@@ -20,12 +20,12 @@ def load_server_certificate(context: ssl.SSLContext, directory: Path) -> None:
 
     Raises CertificateError for files that do not load or that another user controls.
     """
-    cert, key = directory / certificates.SERVER_CERT, directory / certificates.SERVER_KEY
-    certificates.require_trusted(cert, key)
+    cert, key = directory / certificate_files.SERVER_CERT, directory / certificate_files.SERVER_KEY
+    certificate_files.require_trusted(cert, key)
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
-        raise certificates.CertificateError(f"cannot load {cert} with {key}: {error}") from None
+        raise certificate_files.CertificateError(f"cannot load {cert} with {key}: {error}") from None
 
 
 def require_client_certificates(context: ssl.SSLContext, authorities: Path) -> None:
@@ -33,11 +33,11 @@ def require_client_certificates(context: ssl.SSLContext, authorities: Path) -> N
 
     Raises CertificateError for a file that does not load or that another user controls.
     """
-    certificates.require_trusted(authorities)
+    certificate_files.require_trusted(authorities)
     try:
         context.load_verify_locations(cafile=authorities)
     except (OSError, ssl.SSLError) as error:
-        raise certificates.CertificateError(
+        raise certificate_files.CertificateError(
             f"cannot load the authorities of clients from {authorities}: {error}"
         ) from None
     context.verify_mode = ssl.CERT_REQUIRED

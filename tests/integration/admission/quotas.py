@@ -9,9 +9,10 @@ from typing import Any
 
 from koordpy import data
 from koordpy.admission.chain import Chain
-from koordpy.admission.config import AdmissionConfig, HandlerEntry, build_chains
+from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.admission.review import review_waiting
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.scheme import resource_of

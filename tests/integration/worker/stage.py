@@ -33,7 +33,7 @@ def agent_settings(server: str, **changes: Any) -> settings.Settings:
 async def working(process: Process) -> AsyncIterator[httpx.AsyncClient]:
     """Run a process; yields a client of its debug API. An error of its parts fails the block's end."""
     running = asyncio.create_task(process.run())
-    listener = process.listeners["debug"]
+    [listener] = process.listeners.values()
     try:
         async with asyncio.timeout(PATIENCE):
             while not listener.is_listening and not running.done():

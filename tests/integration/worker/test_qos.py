@@ -206,7 +206,7 @@ async def test_an_agent_of_an_unknown_node_stops_with_an_error(tmp_path: Path, s
     worker = node_agent(server, NodeFiles(tmp_path, 1), syncTimeout=0.2)
     with pytest.raises(AgentError, match="node 'n1', its pods and NodeSLOs were not all seen"):
         await worker.run()
-    assert not worker.listeners["debug"].is_listening
+    assert not worker.listeners["agent"].is_listening
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
-from koordpy.admission.config import AdmissionConfig, HandlerEntry, build_chains
+from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.admission.review import review
 from koordpy_plugins.admission.binding_admission.plugin import DECISIONS
 

@@ -7,9 +7,10 @@ import random
 from typing import Any
 
 from koordpy.admission.chain import Chain
-from koordpy.admission.config import DEFAULT_HANDLERS, AdmissionConfig, HandlerEntry, build_chains, installed
+from koordpy.admission.config import DEFAULT_HANDLERS, AdmissionConfig, build_chains, installed
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.admission.review import review
 from koordpy.api import json_patch
 from koordpy.api.scheme import RESOURCES, decode

@@ -6,12 +6,12 @@ from koordpy.admission.config import (
     DEFAULT_HANDLERS,
     GROUP,
     AdmissionConfig,
-    HandlerEntry,
     build_chains,
     order,
 )
 from koordpy.admission.gates import SPECS
 from koordpy.admission.handler import Handler
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.plugin_errors import NameMismatch, NotAPlugin, NotInstalled, PluginError

@@ -15,7 +15,8 @@ from koordpy import cli, settings
 from koordpy.admission import gates as admission_gates
 from koordpy.admission.serving import failure_policy
 from koordpy.agent.interface import gates as qos_gates
-from koordpy.compose.parts import admission, debug
+from koordpy.compose import debug_access
+from koordpy.compose.parts import admission
 from koordpy.controllers import host as controller_host
 from koordpy.descheduling.config import loading as descheduling_config
 from koordpy.lib import certificates
@@ -115,7 +116,7 @@ def test_probed_ports_are_the_containers_own(name: str) -> None:
 @pytest.mark.parametrize("path", SETTINGS, ids=relative)
 def test_a_debug_api_that_others_reach_authenticates_them_over_tls(path: Path) -> None:
     debug_api = settings.load(path).debug
-    if debug_api.bind_address not in debug.LOOPBACK:
+    if debug_api.bind_address not in debug_access.LOOPBACK:
         assert debug_api.authentication
         assert debug_api.cert_dir
 

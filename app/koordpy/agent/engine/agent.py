@@ -34,6 +34,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
+from koordpy.lib.endpoint import Endpoint
 from koordpy.lib.feature_gates import FeatureGates
 
 log = logging.getLogger(__name__)
@@ -115,6 +116,8 @@ class NodeAgent:
             Periodic("executor-cache", self.executor.collect, 60.0, delayed=True, sleep=sleep),
         ]
         """What needs the states; started in this order once they are known."""
+        self.endpoints: dict[str, Endpoint] = {}
+        """HTTP endpoints besides those of every process, by path."""
 
     def setup(self) -> None:
         """Set up every plugin, enabled or not. Raises AgentError naming the one that fails."""

@@ -1,12 +1,10 @@
 """The part `debug`: the debug API, health checks and metrics of all parts of the process."""
 
-import logging
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from koordpy.api.needs import Right
-from koordpy.compose.part import Part, PartError, PartNeeds, Routes
+from koordpy.compose import debug_access
+from koordpy.compose.part import Part, PartNeeds, Routes
 from koordpy.http.routes import debug, histories
-from koordpy.http.server.authentication import ACCESS_REVIEWS, TOKEN_REVIEWS
 from koordpy.lib.verbosity import set_verbosity
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.settings import Settings
@@ -15,10 +13,7 @@ if TYPE_CHECKING:
     from .admission import AdmissionPart
     from .descheduler import DeschedulerPart
     from .extender import ExtenderPart
-
-log = logging.getLogger(__name__)
-
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+    from .node_agent import NodeAgentPart
 
 
 class DebugPart(Part):
@@ -30,27 +25,18 @@ class DebugPart(Part):
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
         """Return the rights to create TokenReviews and SubjectAccessReviews."""
-        if not settings.debug.authentication:
-            return PartNeeds()
-        reviews = (TOKEN_REVIEWS, ACCESS_REVIEWS)
-        return PartNeeds(rights=tuple(Right("create", each.plural, each.group) for each in reviews))
+        return PartNeeds(rights=debug_access.rights(settings.debug))
 
     def prepare(self) -> None:
         """Reject an address that is reachable from outside without authentication."""
-        settings = self.process.settings.debug
-        if settings.bind_address not in LOOPBACK and not settings.authentication:
-            raise PartError(
-                f"debug.bindAddress: {settings.bind_address} is not loopback; set debug.authentication, or "
-                f"bind to 127.0.0.1"
-            )
-        if settings.bind_address not in LOOPBACK and settings.cert_dir is None:
-            log.warning("debug.certDir is not set: bearer tokens cross the network in clear text")
+        debug_access.check(self.process.settings.debug)
 
     def routes(self) -> Routes:
         """Return the whole debug API. Endpoints without their part answer with that reason."""
         process = self.process
         extender = cast("ExtenderPart | None", process.named("extender"))
         admission = cast("AdmissionPart | None", process.named("admission"))
+        agent = cast("NodeAgentPart | None", process.named("agent"))
         descheduler = cast("DeschedulerPart | None", process.named("descheduler"))
         sources = debug.Sources(is_ready=lambda: process.informers.synced, gates=dict(process.gates))
         configz: dict[str, Any] = {"koordpy": process.settings.model_dump(mode="json", by_alias=True)}
@@ -73,5 +59,6 @@ class DebugPart(Part):
                 debug.router(sources),
                 histories.router(None if extender is None else extender.extender),
             ],
+            endpoints={} if agent is None else agent.agent.endpoints,
             authenticated=process.settings.debug.authentication,
         )

@@ -1,19 +1,25 @@
 """The part `agent`: the node agent of the node that the process runs on."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
-from koordpy.compose.part import Context, PartError, PartNeeds, WorkingPart
+from koordpy.compose import debug_access
+from koordpy.compose.part import Context, PartError, PartNeeds, Routes, WorkingPart
+from koordpy.http.routes import node_agent as endpoints
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.settings import Settings
 
 
 class NodeAgentPart(WorkingPart):
-    """The agent of one node. It follows only the node itself, its pods and its policies."""
+    """The agent of one node. It follows only the node itself, its pods and its policies.
+
+    Without the part `debug` it has small endpoints of its own on the address of the debug API: this process
+    runs on every node.
+    """
 
     name: ClassVar[str] = "agent"
     agent: NodeAgent
@@ -25,7 +31,9 @@ class NodeAgentPart(WorkingPart):
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
         """Return the node, its pods and the policies for it."""
-        return PartNeeds(follows=(Node, NodeResourceTopology, NodeSLO, Pod))
+        return PartNeeds(
+            follows=(Node, NodeResourceTopology, NodeSLO, Pod), rights=debug_access.rights(settings.debug)
+        )
 
     @property
     def gates(self) -> Mapping[str, FeatureSpec]:
@@ -35,6 +43,7 @@ class NodeAgentPart(WorkingPart):
     def prepare(self) -> None:
         """Set up the plugins on the files of this node. Raises FlagError, AgentError, too."""
         process = self.process
+        debug_access.check(process.settings.debug)
         if not process.settings.agent.node_name:
             raise PartError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
         self.agent = NodeAgent(
@@ -48,6 +57,24 @@ class NodeAgentPart(WorkingPart):
         )
         self.agent.setup()
         process.health.ready["agent"] = self._not_ready
+
+    def routes(self) -> Routes | None:
+        """Return the agent's endpoints; None if the debug API serves them."""
+        process = self.process
+        if process.named("debug") is not None:
+            return None
+        return Routes(
+            settings=process.settings.debug,
+            endpoints=endpoints.endpoints(process.health, self._configz, self.agent.endpoints),
+            authenticated=process.settings.debug.authentication,
+        )
+
+    def _configz(self) -> dict[str, Any]:
+        process = self.process
+        return {
+            "koordpy": process.settings.model_dump(mode="json", by_alias=True),
+            "featureGates": dict(process.gates),
+        }
 
     async def work(self) -> None:
         """Run the agent. Raises AgentError if the node does not become known in time."""

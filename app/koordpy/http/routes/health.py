@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
-from koordpy.lib.health import Check, Health, causes
+from koordpy.lib.health import Check, Health
 
 
 def router(health: Health) -> APIRouter:
@@ -52,24 +52,8 @@ def router(health: Health) -> APIRouter:
     return routes
 
 
-def _note(health: Health, name: str) -> str:
-    note = health.notes[name]() if name in health.notes else ""
-    return f": {note}" if note else ""
-
-
 def _response(
     path: str, health: Health, checks: dict[str, Check], verbose: bool, exclude: list[str]
 ) -> PlainTextResponse:
-    chosen = {name: check for name, check in checks.items() if name not in exclude}
-    failed = health.failures(chosen)
-    if not failed and not verbose:
-        return PlainTextResponse("ok")
-    found = {cause.check: cause for cause in causes(failed)}
-    lines = [
-        f"[-]{name} failed: {found[name]}" if name in found else f"[+]{name} ok{_note(health, name)}"
-        for name in chosen
-        if name in found or name not in failed
-    ]
-    lines += [f"[+]{name} excluded: ok" for name in exclude if name in checks]
-    lines.append(f"{path[1:]} check {'failed' if failed else 'passed'}")
-    return PlainTextResponse("\n".join(lines) + "\n", status_code=503 if failed else 200)
+    passed, text = health.report(path[1:], checks, verbose=verbose, exclude=exclude)
+    return PlainTextResponse(text, status_code=200 if passed else 503)

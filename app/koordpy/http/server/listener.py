@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import uvicorn
 
-from koordpy.lib import certificates, server_tls
+from koordpy.lib import certificate_files, server_tls
 
 from .acceptor import Acceptor, Waiting
 from .client_certificates import ClientCertificates
@@ -218,7 +218,7 @@ class Listener:
             return
         try:
             self._load()
-        except certificates.CertificateError as error:  # half of the pair may not be written yet
+        except certificate_files.CertificateError as error:  # half of the pair may not be written yet
             log.warning("keeping the old certificate of %s: %s", self.name, error)
         else:
             log.info("%s serves a new certificate from %s", self.name, self._cert_dir)
@@ -250,7 +250,9 @@ class Listener:
     def _stamp(self) -> tuple[tuple[int, int] | None, ...]:
         if self._cert_dir is None:
             return ()
-        files = [self._cert_dir / name for name in (certificates.SERVER_CERT, certificates.SERVER_KEY)]
+        files = [
+            self._cert_dir / name for name in (certificate_files.SERVER_CERT, certificate_files.SERVER_KEY)
+        ]
         if self._clients is not None:
             files.append(self._clients.authorities)
         return tuple(map(_file_stamp, files))

@@ -1,13 +1,16 @@
 """Settings of what is observed, shown and written about scheduling attempts."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from koordpy.api.config_model import ConfigModel, Seconds
-from koordpy.scheduling.interface.debug_flags import DebugFlags
 
 from .auditor.settings import AuditorSettings
+
+if TYPE_CHECKING:
+    from koordpy.scheduling.interface.debug_flags import DebugFlags
 
 
 class MonitorSettings(ConfigModel):
@@ -42,8 +45,10 @@ class DebugLogSettings(ConfigModel):
     diagnosis_queue_size: int = Field(default=1000, ge=1)
     diagnosis_worker_count: int = Field(default=10, ge=1)
 
-    def flags(self, set_verbosity: Callable[[int], None] = lambda _: None) -> DebugFlags:
+    def flags(self, set_verbosity: Callable[[int], None] = lambda _: None) -> "DebugFlags":
         """Return the switches as they are at the start."""
+        from koordpy.scheduling.interface.debug_flags import DebugFlags  # not for processes that only read
+
         return DebugFlags(
             self.scores, self.filters, self.diagnosis, self.diagnosis_blocking, set_verbosity=set_verbosity
         )

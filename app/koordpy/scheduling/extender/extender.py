@@ -48,9 +48,10 @@ from .attempts import Attempt, Attempts
 from .batching import Batches, Ranking
 from .bind_cycle import BindCycle, Gone
 from .candidates import Candidates
-from .node_choice import Chooser, NodeChoice
+from .node_choice import Chooser
 from .pre_enqueue import UngatedPods
 from .scoring import score_kept, score_others
+from .settings import NodeChoice
 from .victims import known_victims
 from .wire import BadBody
 

@@ -13,7 +13,6 @@ filter extender after koordpy can only accept the node or reject the pod.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -30,9 +29,6 @@ from koordpy.scheduling.toolkit import workload_selectors
 from .attempts import Attempt
 
 log = logging.getLogger(__name__)
-
-NodeChoice = Literal["kube-scheduler", "koordpy"]
-
 
 PRESUMED_SECONDS = 3.0
 """How long a pod counts on the node chosen for it, unless it is seen on a node earlier."""

@@ -3,9 +3,10 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from koordpy.admission.config import AdmissionConfig, HandlerEntry, build_chains
+from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import GroupVersionResource, Handle, Request
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.api.core import Pod
 from koordpy.api.meta import ObjectMeta
 from koordpy.cluster.cluster import Cluster

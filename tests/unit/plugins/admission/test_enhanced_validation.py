@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from koordpy.admission.config import AdmissionConfig, HandlerEntry, build_chains
+from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.handler import Handle, Request
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.api.core import ConfigMap
 from koordpy.api.meta import ObjectMeta
 from koordpy_plugins.admission.enhanced_validation.plugin import EnhancedValidationPlugin

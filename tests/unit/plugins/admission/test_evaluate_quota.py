@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from koordpy.admission.config import AdmissionConfig, HandlerEntry, build_chains
+from koordpy.admission.config import AdmissionConfig, build_chains
+from koordpy.admission.handler_entry import HandlerEntry
 from koordpy.api.config_model import ConfigError
 from koordpy_plugins.admission.quota_evaluate.args import EvaluateQuotaArgs
 
