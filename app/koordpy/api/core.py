@@ -187,6 +187,7 @@ class PodSpec(Struct):
     scheduling_gates: list[PodSchedulingGate] = []
     volumes: list[Volume] = []
     host_network: bool = False
+    runtime_class_name: str | None = None
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
 

@@ -23,6 +23,9 @@ LABEL_PRE_ALLOCATION_REQUIRED = "scheduling.koordinator.sh/pre-allocation-requir
 LABEL_POD_OPERATING_MODE = "scheduling.koordinator.sh/operating-mode"
 LABEL_POD_PRE_ALLOCATABLE = "pod.koordinator.sh/is-pre-allocatable"
 LABEL_DISABLE_PREEMPTIBLE = "scheduling.koordinator.sh/disable-preemptible"
+LABEL_CORE_SCHED_GROUP_ID = "koordinator.sh/core-sched-group-id"
+LABEL_CORE_SCHED_POLICY = "koordinator.sh/core-sched-policy"
+LABEL_GPU_ISOLATION_PROVIDER = "koordinator.sh/gpu-isolation-provider"
 
 # --- annotations ---------------------------------------------------------------------------------
 ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
@@ -67,6 +70,14 @@ ANNOTATION_RESERVATION_OWNERS = "scheduling.koordinator.sh/reservation-owners"
 ANNOTATION_RESERVATION_CURRENT_OWNER = "scheduling.koordinator.sh/reservation-current-owner"
 ANNOTATION_IS_PRE_ALLOCATION = "scheduling.koordinator.sh/is-pre-allocation"
 ANNOTATION_PRE_ALLOCATABLE_PRIORITY = "pod.koordinator.sh/pre-allocatable-priority"
+ANNOTATION_NODE_CPU_SHARED_POOLS = "node.koordinator.sh/cpu-shared-pools"
+ANNOTATION_NODE_BE_CPU_SHARED_POOLS = "node.koordinator.sh/be-cpu-shared-pools"
+ANNOTATION_CPU_NORMALIZATION_RATIO = "node.koordinator.sh/cpu-normalization-ratio"
+ANNOTATION_RESCTRL = "node.koordinator.sh/resctrl"
+ANNOTATION_POD_CPU_QOS = "koordinator.sh/cpuQOS"
+ANNOTATION_NETWORK_QOS = "koordinator.sh/networkQOS"
+ANNOTATION_OOM_SCORE_ADJ = "koordinator.sh/oom-score-adj"
+ANNOTATION_OOM_SCORE_ADJ_SPEC = "koordinator.sh/oom-score-adj-spec"
 
 # --- resources -----------------------------------------------------------------------------------
 CPU = "cpu"

@@ -21,15 +21,15 @@ from koordpy.agent.engine.collectors import Collectors
 from koordpy.agent.engine.periodic import Periodic
 from koordpy.agent.engine.plugins import Installed, flags_of
 from koordpy.agent.engine.settings import AgentSettings
+from koordpy.agent.hooks.runtime_hooks import RuntimeHooks
 from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet, FlagValue
 from koordpy.agent.interface.handle import Handle
+from koordpy.agent.interface.hook import Hook
 from koordpy.agent.interface.metrics import COLLECT_INTERVAL
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.service import DeclaresFlags, Service
 from koordpy.agent.metrics.cache import MetricCache
-from koordpy.agent.prediction.histogram import nanoseconds
-from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.states.informer import StatesInformer
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -41,7 +41,7 @@ from koordpy.lib.feature_gates import FeatureGates
 
 log = logging.getLogger(__name__)
 
-FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (PredictServer,)
+FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (RuntimeHooks,)
 """The services that have flags. A new one goes here, and into `services` of the agent."""
 
 
@@ -103,8 +103,8 @@ class NodeAgent:
         self.measuring = Collectors(
             self.states, self.metrics, files, clock, proc_root=proc_root, sys_root=sys_root
         )
-        self.prediction = PredictServer(
-            self.states, self.metrics, self.flags, lambda: nanoseconds(clock.now()), sleep
+        self.hooks = RuntimeHooks(
+            [plugin for plugin in self.plugins if isinstance(plugin, Hook)], self.handle
         )
         self._interval = self.flags.duration(COLLECT_INTERVAL).total_seconds()
         self._sync_timeout = settings.sync_timeout
@@ -119,7 +119,7 @@ class NodeAgent:
             Periodic("node-info", self.measuring.collect_node_info, 60.0, sleep=sleep),
             Periodic("usage", self.measuring.collect, self._interval, sleep=sleep),
             Periodic("executor-cache", self.executor.collect, 60.0, delayed=True, sleep=sleep),
-            self.prediction,
+            self.hooks,
         ]
         """What needs the states; started in this order once they are known."""
         self.endpoints: dict[str, Endpoint] = {}
@@ -127,6 +127,7 @@ class NodeAgent:
 
     def setup(self) -> None:
         """Set up every plugin, enabled or not. Raises AgentError naming the one that fails."""
+        self.hooks.setup()
         for plugin in self.plugins:
             try:
                 plugin.setup()
@@ -157,6 +158,7 @@ class NodeAgent:
                     seconds = self.flags.duration(plugin.interval_flag).total_seconds()
                     self.services.append(Collecting(plugin, seconds, sleep=self._sleep))
                     self.running.append(plugin.name)
+            self.running += [hook.name for hook in self.hooks.hooks]
             for service in self.services:
                 tasks.create_task(self._supervised(service))
             if self._interval < 1:

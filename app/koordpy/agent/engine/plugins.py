@@ -9,6 +9,7 @@ from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet, FlagValue
 from koordpy.agent.interface.gates import GATES
 from koordpy.agent.interface.handle import Handle
+from koordpy.agent.interface.hook import Hook
 from koordpy.agent.interface.metrics import COLLECT_INTERVAL
 from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
@@ -24,6 +25,7 @@ _ARGS: Final = "agent.args"
 
 GROUPS: Final[Mapping[str, type[NodePlugin]]] = {
     "koordpy.collectors": Collector,
+    "koordpy.hooks": Hook,
     "koordpy.qos": QOSPlugin,
 }
 """The entry point groups of the node agent's plugins with their base classes, in the order of their start."""

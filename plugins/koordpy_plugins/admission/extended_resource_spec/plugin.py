@@ -7,10 +7,9 @@ this annotation. Source: Koordinator, `pkg/webhook/pod/mutating/extended_resourc
 from typing import Any, ClassVar, Final
 
 from koordpy.admission.handler import CREATE, Errored, MutatingHandler, Request
+from koordpy.api import extended_resource_spec as spec
 from koordpy.api import extension
 from koordpy.api.document import Document
-
-from . import spec
 
 _ANNOTATION: Final = ("metadata", "annotations", extension.ANNOTATION_EXTENDED_RESOURCE_SPEC)
 _COLLECTED: Final = (extension.BATCH_CPU, extension.BATCH_MEMORY)

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from koordpy.api.quantity import Quantity, from_wire
-from koordpy.api.scheme import MALFORMED
+from .decoding import MALFORMED
+from .quantity import Quantity, from_wire
 
 Amounts = dict[str, Quantity]
 

@@ -1,0 +1,136 @@
+"""Runtime hooks by reconciliation: a service that keeps the values of all hooks in place.
+
+States update the rules, and pods the plans. What is wanted is written at once after a change, and again at an
+interval, through the executor, which compares with the files only now and then. Source: Koordinator,
+`pkg/koordlet/runtimehooks/runtimehooks.go`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final
+
+from koordpy.agent.hooks.plans import Plans
+from koordpy.agent.hooks.reconcilers import Reconcilers, Wanted
+from koordpy.agent.hooks.rules import Rules
+from koordpy.agent.hooks.stages import Stages
+from koordpy.agent.interface.cgroups import Update
+from koordpy.agent.interface.flags import FlagSet
+from koordpy.agent.interface.handle import Handle
+from koordpy.agent.interface.hook import KUBE_QOS_CLASSES, Hook, Level
+from koordpy.agent.interface.states import CallbackTarget, StateType
+from koordpy.agent.toolkit import hook_requests
+
+log = logging.getLogger(__name__)
+
+INTERVAL_FLAG: Final = "runtime-hooks-reconcile-interval"
+_MINIMUM_INTERVAL: Final = 1.0
+
+
+class RuntimeHooks:
+    """The runtime hooks of one node."""
+
+    name: Final = "runtime-hooks"
+
+    def __init__(self, hooks: Iterable[Hook], handle: Handle) -> None:
+        """Use the hooks whose gates are on. Raises HookError if two of them contradict each other."""
+        self._handle = handle
+        self.hooks = [hook for hook in sorted(hooks, key=lambda hook: hook.name) if self._is_used(hook)]
+        self.rules = Rules(rule for hook in self.hooks for rule in hook.rules())
+        self.reconcilers = Reconcilers(
+            (each for hook in self.hooks for each in hook.reconcilers()), handle.node_name
+        )
+        self.stages = Stages((each for hook in self.hooks for each in hook.stages()), handle.node_name)
+        self.plans = Plans(self.reconcilers, handle.layout, handle.cgroups)
+        self._fixed: list[Wanted] = []
+        self._rules_changed = True
+        self._due = asyncio.Event()
+        self._rounds = 0
+
+    @classmethod
+    def init_flags(cls, flags: FlagSet) -> None:
+        """Declare the interval."""
+        flags.declare(
+            INTERVAL_FLAG, timedelta(seconds=10), "time between two rounds of runtime hooks without a change"
+        )
+
+    def setup(self) -> None:
+        """Register callbacks. Called once, before anything is listed."""
+        for type_ in StateType:
+            self._handle.states.register_callbacks(
+                type_, f"runtime-hooks-rule-{type_}", "rules of runtime hooks", self._state_changed
+            )
+
+    async def run(self) -> None:
+        """Reconcile until cancelled: after each change, and at the interval."""
+        interval = self._handle.flags.duration(INTERVAL_FLAG).total_seconds()
+        if interval < _MINIMUM_INTERVAL:
+            log.warning("--%s is %g s; once in %g s is used", INTERVAL_FLAG, interval, _MINIMUM_INTERVAL)
+        try:
+            while True:
+                self._due.clear()
+                self.round()
+                try:
+                    async with asyncio.timeout(max(interval, _MINIMUM_INTERVAL)):
+                        await self._due.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            for hook in self.hooks:
+                try:
+                    hook.stop()
+                except Exception:
+                    log.exception("runtime hook %s failed to stop", hook.name)
+
+    def not_ready(self) -> str | None:
+        """Return why the values of no pod were written yet."""
+        return None if self._rounds else "the first round is not over"
+
+    def round(self) -> None:
+        """Compute what changed, and write everything that is wanted."""
+        handle = self._handle
+        rules_changed, self._rules_changed = self._rules_changed, False
+        if rules_changed:
+            self._fixed = list(self._directories_and_applications())
+        self.plans.refresh(handle.states.pods(), everything=rules_changed)
+        handle.executor.update_batch([*self._fixed_updates(), *self.plans.others])
+        handle.executor.leveled_update_batch(self.plans.levels)
+        for item in self.plans.enforced():
+            item.enforce()
+        self._rounds += 1
+
+    def updates(self) -> list[Update]:
+        """Return all updates that the last round asked for."""
+        pods, below = self.plans.levels
+        return [*self._fixed_updates(), *self.plans.others, *pods, *below]
+
+    def _fixed_updates(self) -> list[Update]:
+        return [update for wanted in self._fixed for update in wanted.updates]
+
+    def _is_used(self, hook: Hook) -> bool:
+        """Return whether a hook's gate is on and it can act; say once why it cannot."""
+        if hook.feature is not None and not self._handle.gates.enabled(hook.feature):
+            return False
+        reason = hook.refusal()
+        if reason is not None:
+            log.error(
+                "feature gate %s is refused, runtime hook %s is off: %s", hook.feature, hook.name, reason
+            )
+        return reason is None
+
+    def _state_changed(self, type_: StateType, state: Any, target: CallbackTarget) -> None:
+        given = None if type_ is StateType.ALL_PODS else state
+        if self.rules.update(type_, given, target) or type_ is StateType.NODE_SLO_SPEC:
+            self._rules_changed = True  # a NodeSLO has the host applications, too
+        elif type_ is not StateType.ALL_PODS:
+            return
+        self._due.set()
+
+    def _directories_and_applications(self) -> Iterable[Wanted]:
+        layout, slo = self._handle.layout, self._handle.states.node_slo()
+        for qos in KUBE_QOS_CLASSES:
+            yield self.reconcilers.wanted(Level.KUBE_QOS, hook_requests.kube_qos(layout, qos))
+        for application in slo.host_applications if slo is not None else ():
+            request = hook_requests.host_application(layout, application)
+            yield self.reconcilers.wanted(Level.HOST_APPLICATION, request)
