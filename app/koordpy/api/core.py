@@ -318,12 +318,13 @@ class PriorityClass(KubeObject):
 
 
 class PersistentVolumeClaim(KubeObject):
-    """A claim on storage, with the fields that eviction policies read."""
+    """A claim on storage, with the fields that eviction policies and the node agent read."""
 
     class Spec(Struct):
-        """The storage class."""
+        """The storage class, and the volume once there is one."""
 
         storage_class_name: str | None = None
+        volume_name: str = ""
 
     spec: Spec = msgspec.field(default_factory=Spec)
 

@@ -47,13 +47,16 @@ def set_up(
     args: Mapping[str, Any] | None = None,
     flags: Mapping[str, FlagValue] | None = None,
     gates: Mapping[str, bool] | None = None,
+    version: Version = Version.V2,
+    proc_root: Path = Path("/proc"),
+    sys_root: Path = Path("/sys"),
 ) -> PluginOnNode[P]:
     """Take a plugin through `init_flags`, construction and `setup` on a node of the cluster.
 
-    `root` becomes the root of a cgroup v2 file system with systemd's names; `args` are as in a configuration
-    file. Raises ConfigError, FlagError, FeatureGateError.
+    `root` becomes the root of a cgroup file system with systemd's names, v2 unless another version is given;
+    `args` are as in a configuration file. Raises ConfigError, FlagError, FeatureGateError.
     """
-    files = CgroupFiles(root, Version.V2)
+    files = CgroupFiles(root, version, proc_root=proc_root, sys_root=sys_root)
     layout = CgroupLayout(systemd=True)
     handle = Handle(
         node_name=node_name,
@@ -66,6 +69,8 @@ def set_up(
         gates=FeatureGates({**GATES, **plugin.feature_gates}, gates),
         flags=flags_of([plugin], flags),
         clock=cluster.clock,
+        proc_root=proc_root,
+        sys_root=sys_root,
     )
     made = plugin.make(handle, args)
     made.setup()
