@@ -21,6 +21,7 @@ from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
 from koordpy.commands.plugin import plugin
 from koordpy.commands.profile import profile
+from koordpy.commands.qos import qos
 from koordpy.commands.record import record
 from koordpy.commands.running import agent, serve, worker
 from koordpy.commands.simulate import simulate
@@ -155,6 +156,7 @@ cli.add_command(doctor)
 cli.add_command(features)
 cli.add_command(plugin)
 cli.add_command(profile)
+cli.add_command(qos)
 cli.add_command(record)
 cli.add_command(serve)
 cli.add_command(simulate)

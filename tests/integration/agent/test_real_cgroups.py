@@ -1,10 +1,13 @@
 """The executor on the kernel's own files; on a folder that looks like them where there are none to write."""
 
 import pytest
+from click.testing import CliRunner
 
+from koordpy.agent.cgroups.changes import Changes, Place, boot_id
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.table import Version
 from koordpy.agent.interface import CgroupError, UnsupportedError, Update
+from koordpy.cli import cli
 from koordpy.lib import cpuset
 from koordpy.lib.clock import SystemClock
 from tests.cgroups.tree import CgroupTree
@@ -100,3 +103,63 @@ def test_closing_a_tree_ends_its_processes_and_removes_its_groups(tmp_path):
     tree.close()
     assert held.poll() is not None
     assert tree.real is not folder.exists()
+
+
+@pytest.fixture
+def remembering(node_cgroups, tmp_path):
+    """Return an executor that remembers changes as a node's agent does, and the options of `koordpy qos`."""
+    node_cgroups.make(POD)
+    files = node_cgroups.files
+    place = Place(str(files.root), files.version.value, "/proc", "/sys")
+    changes = Changes(tmp_path / "changes" / "node", place, boot=boot_id())
+    yield Executor(files, SystemClock(), changes=changes), ["--changes-dir", str(tmp_path / "changes")]
+    changes.close()
+
+
+def test_undo_gives_a_tree_its_original_limits_with_the_agent_running_or_not(node_cgroups, remembering):
+    executor, options = remembering
+    files = node_cgroups.files
+    cpus = files.cpus(QOS)
+    one = str(min(cpus))
+    for directory in (QOS, POD):
+        executor.update(Update("cpu.cfs_quota_us", directory, "90000"))
+    for directory in (POD, QOS):
+        executor.of("CPUSuppress").update_batch(
+            [
+                Update("cpu.cfs_quota_us", directory, "20000", formula="65% of 1 core - LS 0.45"),
+                Update("cpuset.cpus", directory, one),
+                Update("memory.limit_in_bytes", directory, str(32 << 20)),
+            ]
+        )
+    shown = CliRunner().invoke(cli, ["qos", "explain", "--offline", QOS, *options])
+    assert "65% of 1 core - LS 0.45" in shown.output
+    assert "by CPUSuppress" in shown.output
+    result = CliRunner().invoke(cli, ["qos", "undo", "--all", *options])
+    assert result.exit_code == 0, result.output
+    for directory in (QOS, POD):
+        assert files.cfs_quota(directory) == -1
+        assert files.cpus(directory) == cpus
+        assert files.memory_limit(directory) == -1
+    assert not executor.update(Update("cpu.cfs_quota_us", POD, "30000"))
+    assert files.cfs_quota(POD) == -1
+    assert CliRunner().invoke(cli, ["qos", "enable", "--all", *options]).exit_code == 0
+    assert eventually(lambda: executor.update(Update("cpu.cfs_quota_us", POD, "30000")))
+    assert files.cfs_quota(POD) == 30000
+
+
+def test_undo_reports_and_keeps_what_someone_else_set_since(node_cgroups, remembering):
+    executor, options = remembering
+    executor.update(Update("cpu.cfs_quota_us", POD, "20000"))
+    node_cgroups.files.write("cpu.cfs_quota_us", POD, "40000")
+    result = CliRunner().invoke(cli, ["qos", "undo", POD, *options])
+    assert "changed by others" in result.output
+    assert node_cgroups.files.cfs_quota(POD) == 40000
+
+
+def test_values_that_the_kernel_rounds_are_not_taken_for_someone_elses(node_cgroups, remembering):
+    executor, _ = remembering
+    update = Update("memory.limit_in_bytes", POD, str((64 << 20) + 1))
+    assert executor.update(update, cached=False)
+    writer = executor.writer
+    assert not writer.changed_by_others(update)
+    assert not writer.write(update, "")

@@ -9,25 +9,26 @@ somebody else wrote in the meantime is replaced.
 """
 
 import logging
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import perf_counter
 from typing import Final
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Histogram
 
 from koordpy.agent.cgroups import values
+from koordpy.agent.cgroups.changes import Changes, Key
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.table import Base, Kind, Resource
+from koordpy.agent.cgroups.writer import UPDATES, LeftAloneError, Writer
 from koordpy.agent.interface.cgroups import CgroupError, UnsupportedError, Update
 from koordpy.lib import cpuset
 from koordpy.lib.clock import Clock
 
 log = logging.getLogger(__name__)
 
-UPDATES = Counter("koordlet_resource_updates_total", "Writes to cgroup files.", ["resource", "status"])
 DURATION = Histogram(
     "koordlet_resource_update_duration_milliseconds",
     "Time of an update of a resource, such as a cgroup file.",
@@ -38,9 +39,8 @@ DURATION = Histogram(
 CACHE_TTL: Final = timedelta(minutes=2)
 CHECK_SECONDS: Final = 5.0
 """The age at which a requested value is compared with the file again."""
-
-_Key = tuple[str, str, str]
-"""Resource, directory, and the part of the file."""
+_PAUSE_SECONDS: Final = 1.0
+"""How often it is looked whether what is paused is enabled again."""
 
 
 @dataclass(slots=True)
@@ -57,22 +57,39 @@ class Executor:
     (the kubelet) may have changed the file.
     """
 
-    def __init__(self, files: CgroupFiles, clock: Clock, *, force_update: float = 60.0) -> None:
+    def __init__(
+        self,
+        files: CgroupFiles,
+        clock: Clock,
+        *,
+        force_update: float = 60.0,
+        changes: Changes | None = None,
+    ) -> None:
         self.files = files
+        self.changes = changes if changes is not None else Changes()
+        self.writer = Writer(files, clock, self.changes)
+        self.plugin = ""
+        """On whose behalf files are written."""
         self._clock = clock
         self._force_update = force_update
-        self._cache: dict[_Key, _Cached] = {}
+        self._cache: dict[Key, _Cached] = {}
+        self._generation = self.changes.generation
+        self._looked = float("-inf")
+
+    def of(self, plugin: str) -> "PluginExecutor":
+        """Return this executor as one plugin has it: its name is remembered with what it changes."""
+        return PluginExecutor(self, plugin)
 
     def update(self, update: Update, *, cached: bool = True) -> bool:
         """Set a file to a value; return whether something was done.
 
-        A resource that this node does not have is not an error (and is retried next time). Raises CgroupError
-        for all other failures.
+        A resource that this node does not have, or that is left alone, is not an error (and is retried next
+        time). Raises CgroupError for all other failures.
         """
-        if cached and not self._needed(update):
+        if not self._allowed(update) or (cached and not self._needed(update)):
             return False
         try:
-            self._timed(self._write_if_different, update)
+            self._timed(update)
         except UnsupportedError as error:
             log.debug("%s", error)
             return False
@@ -95,7 +112,7 @@ class Executor:
         of the old one becomes the union on the way down, and is narrowed on the way up. Resources of which
         the order does not matter are written on the way down.
         """
-        done: set[_Key] = set()
+        done: set[Key] = set()
         for level in levels:
             for update in level:
                 self._guarded(self._grow, update, done)
@@ -105,32 +122,37 @@ class Executor:
 
     def create_group(self, directory: str, reason: str = "CreateCATGroup") -> bool:
         """Create a resctrl group; return whether it is new. Raises CgroupError, UnsupportedError."""
-        root = self.files.folder("resctrl.schemata", "")
-        if not os.path.exists(f"{root}/schemata"):
-            raise UnsupportedError(f"resource unsupported: {root} is no resctrl file system")
-        try:
-            os.mkdir(f"{root}/{directory}")
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise CgroupError(f"cannot create {root}/{directory}: {error.strerror}") from None
-        log.info("%s: created resctrl group %s", reason, directory)
-        return True
+        return self.writer.create_group(directory, reason, self.plugin)
 
     def collect(self) -> None:
-        """Drop cache entries that were not requested within two minutes, and files of cgroups that ended."""
+        """Drop cache entries that were not requested within two minutes, and all of cgroups that ended."""
         horizon = self._clock.monotonic() - CACHE_TTL.total_seconds()
         self._cache = {key: entry for key, entry in self._cache.items() if entry.at >= horizon}
         self.files.open_files.collect()
+        self.writer.drop_vanished()
 
     # --- cache -----------------------------------------------------------------------------------
 
-    def _key(self, update: Update) -> _Key:
-        line = self.files.resource(update.resource)
-        return update.resource, update.directory, values.part(line, update.value)
+    def _allowed(self, update: Update) -> bool:
+        """Return whether a file may be written; what is paused may have been enabled again."""
+        pauses = self.changes.pauses
+        if not pauses and not self.writer.left_alone:
+            return True
+        now = self._clock.monotonic()
+        if pauses and now - self._looked >= _PAUSE_SECONDS:
+            self._looked = now
+            self.changes.refresh()
+        try:
+            self.writer.check(update, self.plugin)
+        except LeftAloneError:
+            return False
+        return True
 
     def _needed(self, update: Update) -> bool:
-        entry = self._cache.get(self._key(update))
+        if self._generation != self.changes.generation:
+            self._generation = self.changes.generation
+            self._cache.clear()
+        entry = self._cache.get(self.writer.key(update))
         if entry is None or entry.value != update.value:
             return True
         now = self._clock.monotonic()
@@ -138,74 +160,41 @@ class Executor:
             return True
         if now - entry.checked > CHECK_SECONDS:
             entry.checked = now
-            return self._changed_by_others(update)
+            return self.writer.changed_by_others(update)
         return False
-
-    def _changed_by_others(self, update: Update) -> bool:
-        line = self.files.resource(update.resource)
-        if line.kind is Kind.MOVE:
-            return False
-        try:
-            current = self.files.read_raw(update.resource, update.directory)
-        except CgroupError:
-            return True
-        text = self.files.translate(update.resource, update.value, current)
-        return not values.same(line, self.files.version, current, text)
 
     def _remember(self, update: Update) -> None:
         now = self._clock.monotonic()
-        self._cache[self._key(update)] = _Cached(update.value, now, now)
+        self._cache[self.writer.key(update)] = _Cached(update.value, now, now)
 
-    # --- writing ---------------------------------------------------------------------------------
-
-    def _timed(self, step: Callable[[Update], None], update: Update) -> None:
-        start = perf_counter()
+    def _timed(self, update: Update) -> None:
+        """Write a file if it differs, and measure how long that takes."""
+        type_, status, start = _type(self.files.resource(update.resource)), "success", perf_counter()
         try:
-            step(update)
+            self.writer.write(update, self.plugin)
         except UnsupportedError:
             raise
         except CgroupError:
-            UPDATES.labels(update.resource, "failed").inc()
-            DURATION.labels(_type(self.files.resource(update.resource)), "failed").observe(
-                (perf_counter() - start) * 1000
-            )
+            status = "failed"
+            UPDATES.labels(update.resource, status).inc()
             raise
-        DURATION.labels(_type(self.files.resource(update.resource)), "success").observe(
-            (perf_counter() - start) * 1000
-        )
-
-    def _write_if_different(self, update: Update) -> None:
-        files = self.files
-        line = files.resource(update.resource)
-        files.validate(update.resource, update.value)
-        if line.kind is Kind.MOVE:
-            files.write(update.resource, update.directory, update.value)
-            UPDATES.labels(update.resource, "success").inc()
-            log.info("%s: moved %s to %s", update.reason, update.value, update.directory)
-            return
-        current = files.read_raw(update.resource, update.directory)
-        text = files.translate(update.resource, update.value, current)
-        if values.same(line, files.version, current, text):
-            return
-        files.write(update.resource, update.directory, text)
-        UPDATES.labels(update.resource, "success").inc()
-        old = values.part_of(line, current, values.part(line, update.value))
-        log.info("%s: %s of %s: %s -> %s", update.reason, update.resource, update.directory, old, text)
+        finally:
+            DURATION.labels(type_, status).observe((perf_counter() - start) * 1000)
 
     # --- trees -----------------------------------------------------------------------------------
 
-    def _grow(self, update: Update, done: set[_Key]) -> None:
-        if not self._needed(update):
+    def _grow(self, update: Update, done: set[Key]) -> None:
+        if not self._allowed(update) or not self._needed(update):
             return
         line = self.files.resource(update.resource)
         if not line.mergeable:
-            self._timed(self._write_if_different, update)
-            done.add(self._key(update))
+            self._timed(update)
+            done.add(self.writer.key(update))
             self._remember(update)
             return
         wider, text = self._merged(line, update)
         if wider:
-            self._timed(self._write_if_different, replace(update, value=text))
+            self._timed(replace(update, value=text))
             if text == update.value:
                 self._remember(update)
 
@@ -219,13 +208,13 @@ class Executor:
         wider = values.limit(line.name, update.value) > values.limit(line.name, old_text)
         return wider, update.value
 
-    def _shrink(self, update: Update, done: set[_Key]) -> None:
-        if self._key(update) in done or not self._needed(update):
+    def _shrink(self, update: Update, done: set[Key]) -> None:
+        if not self._allowed(update) or self.writer.key(update) in done or not self._needed(update):
             return
-        self._timed(self._write_if_different, update)
+        self._timed(update)
         self._remember(update)
 
-    def _guarded(self, step: Callable[[Update, set[_Key]], None], update: Update, done: set[_Key]) -> None:
+    def _guarded(self, step: Callable[[Update, set[Key]], None], update: Update, done: set[Key]) -> None:
         try:
             step(update, done)
         except UnsupportedError as error:
@@ -238,3 +227,38 @@ def _type(line: Resource) -> str:
     if line.base is Base.RESCTRL:
         return "resctrl-schema"
     return "cgroup" if line.base is Base.CGROUP else "default"
+
+
+class PluginExecutor:
+    """The executor as one plugin has it."""
+
+    def __init__(self, executor: Executor, plugin: str) -> None:
+        self._executor, self._plugin = executor, plugin
+
+    def update(self, update: Update, *, cached: bool = True) -> bool:
+        """Set a file to a value; return whether it was needed and possible. Raises CgroupError."""
+        with self._named() as executor:
+            return executor.update(update, cached=cached)
+
+    def update_batch(self, updates: Sequence[Update], *, cached: bool = True) -> None:
+        """Update files in order; failures are logged and counted, the rest continues."""
+        with self._named() as executor:
+            executor.update_batch(updates, cached=cached)
+
+    def leveled_update_batch(self, levels: Sequence[Sequence[Update]]) -> None:
+        """Update a tree, levels from the root down, so that no child ever exceeds its parent."""
+        with self._named() as executor:
+            executor.leveled_update_batch(levels)
+
+    def create_group(self, directory: str, reason: str = "CreateCATGroup") -> bool:
+        """Create a resctrl group; return whether it is new. Raises CgroupError, UnsupportedError."""
+        with self._named() as executor:
+            return executor.create_group(directory, reason)
+
+    @contextmanager
+    def _named(self) -> Iterator[Executor]:
+        previous, self._executor.plugin = self._executor.plugin, self._plugin
+        try:
+            yield self._executor
+        finally:
+            self._executor.plugin = previous

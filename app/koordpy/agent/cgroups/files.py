@@ -69,6 +69,23 @@ class CgroupFiles:
         """Return the absolute path of the folder that has a resource's file."""
         return self._place(name, directory)[0]
 
+    def identity(self, name: str, directory: str) -> int:
+        """Return what tells a cgroup or a process from a later one of the same name, 0 if it is gone.
+
+        It is the number of a cgroup's inode, and the time at which a process started. What cannot be told
+        apart, such as resctrl groups, has 1.
+        """
+        line = self.resource(name)
+        folder = self.folder(name, directory)
+        try:
+            if line.base is Base.PROC and directory:
+                stat = Path(folder, "stat").read_text(encoding="utf-8", errors="replace")
+                return int(stat.rpartition(")")[2].split()[19])
+            found = os.stat(folder)
+        except (OSError, IndexError, ValueError):
+            return 0
+        return found.st_ino if line.base is Base.CGROUP else 1
+
     def supported(self, name: str, directory: str = "") -> str | None:
         """Return why a resource cannot be used in a directory, None if it can."""
         try:

@@ -80,9 +80,14 @@ def part(resource: Resource, value: str) -> str:
     return ""
 
 
-def part_of(resource: Resource, content: str, part: str) -> str:
+def part_of(resource: Resource, version: Version, content: str, part: str) -> str:
     """Return the value of a part of a file's content, in the form in which it is written back."""
+    words = content.split()
     match resource.kind:
+        case Kind.QUOTA if version is Version.V2:
+            return words[0] if words else content
+        case Kind.PERIOD if version is Version.V2:
+            return words[-1] if words else content
         case Kind.DEVICE:
             found = [line for line in content.splitlines() if line.startswith(f"{part} ")]
             return found[0] if found else absent(resource, part)
@@ -100,6 +105,8 @@ def absent(resource: Resource, device: str) -> str:
     """Return the line that removes a device's setting."""
     if resource.name in _FIELDS:
         return f"{device} enable=0" if resource.name == "blkio.cost.qos" else f"{device} ctrl=auto"
+    if resource.name == "blkio.cost.weight":
+        return f"{device} default"
     return f"{device} 0"
 
 
@@ -130,10 +137,9 @@ def same(resource: Resource, version: Version, current: str, text: str) -> bool:
             except ValueError:
                 return False
         case Kind.QUOTA:
-            words = current.split()
-            return words[:1] == [text] or words == text.split()
+            return current.split()[:1] == text.split()[:1]
         case Kind.PERIOD:
-            return current.split() == text.split()
+            return current.split()[-1:] == text.split()[-1:]
         case Kind.LIMIT | Kind.LARGER:
             return _unlimited(current) and _unlimited(text)
         case Kind.DEVICE:
@@ -142,7 +148,7 @@ def same(resource: Resource, version: Version, current: str, text: str) -> bool:
                 return not any(line.startswith(f"{device} ") for line in current.splitlines())
             return text in current.splitlines()
         case Kind.SCHEMATA:
-            return _schemata(part_of(resource, current, part(resource, text))) >= _schemata(text)
+            return _schemata(part_of(resource, version, current, part(resource, text))) >= _schemata(text)
         case Kind.FEATURES:
             return text in current.split()
         case Kind.CLASS_ID:

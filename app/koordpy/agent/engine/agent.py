@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from koordpy.agent.cgroups import detection
-from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.files import CgroupFiles
+from koordpy.agent.cgroups.service import ExecutorService
 from koordpy.agent.engine.collecting import Collecting
 from koordpy.agent.engine.collectors import Collectors
 from koordpy.agent.engine.periodic import Periodic
@@ -36,12 +36,12 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
-from koordpy.lib.endpoint import Endpoint
+from koordpy.lib.endpoint import Answer, Endpoint
 from koordpy.lib.feature_gates import FeatureGates
 
 log = logging.getLogger(__name__)
 
-FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (RuntimeHooks,)
+FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (ExecutorService, RuntimeHooks)
 """The services that have flags. A new one goes here, and into `services` of the agent."""
 
 
@@ -80,7 +80,8 @@ class NodeAgent:
         self.states = StatesInformer(cluster, settings.node_name, detection.detect(root))
         self.metrics = MetricCache(clock)
         files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
-        self.executor = Executor(files, clock)
+        writing = ExecutorService(files, self.flags, clock, sleep=sleep)
+        self.executor = writing.executor
         self.handle = Handle(
             node_name=settings.node_name,
             states=self.states,
@@ -118,11 +119,15 @@ class NodeAgent:
         self.services: list[Service] = [
             Periodic("node-info", self.measuring.collect_node_info, 60.0, sleep=sleep),
             Periodic("usage", self.measuring.collect, self._interval, sleep=sleep),
-            Periodic("executor-cache", self.executor.collect, 60.0, delayed=True, sleep=sleep),
+            writing,
             self.hooks,
         ]
         """What needs the states; started in this order once they are known."""
-        self.endpoints: dict[str, Endpoint] = {}
+        self.endpoints: dict[str, Endpoint] = {
+            "/apis/v1/changes": Endpoint(
+                lambda request: Answer.json(writing.explain(request.value("target"), self.states))
+            ),
+        }
         """HTTP endpoints besides those of every process, by path."""
 
     def setup(self) -> None:

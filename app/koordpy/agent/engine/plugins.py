@@ -1,10 +1,11 @@
 """The installed plugins of the node agent, of all kinds: how they are found and constructed, their flags."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
+from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet, FlagValue
 from koordpy.agent.interface.gates import GATES
@@ -94,10 +95,20 @@ class Installed:
                 raise ConfigError(FieldError(_ARGS, message))
         return [
             catalogue.make(
-                name, catalogue[name].read_args(args.get(name), path := f"{_ARGS}.{name}"), handle, path
+                name,
+                catalogue[name].read_args(args.get(name), path := f"{_ARGS}.{name}"),
+                _named(handle, name),
+                path,
             )
             for name, catalogue in self
         ]
+
+
+def _named(handle: Handle, plugin: str) -> Handle:
+    """Return a handle with which a plugin's name is remembered with what it changes."""
+    if not isinstance(handle.executor, Executor):
+        return handle
+    return replace(handle, executor=handle.executor.of(plugin))
 
 
 def flags_of(types: Iterable[type[DeclaresFlags]], given: Mapping[str, FlagValue] | None = None) -> FlagSet:

@@ -99,10 +99,10 @@ def test_different_values_are_not_the_same(name, current, text):
 def test_a_part_of_a_file_is_found_for_its_device_or_line():
     read_bps = resource("blkio.throttle.read_bps_device")
     assert values.part(read_bps, "253:16 2048") == "253:16"
-    assert values.part_of(read_bps, "8:0 5\n253:16 7", "253:16") == "253:16 7"
-    assert values.part_of(read_bps, "8:0 5", "253:16") == "253:16 0"
+    assert values.part_of(read_bps, V1, "8:0 5\n253:16 7", "253:16") == "253:16 7"
+    assert values.part_of(read_bps, V1, "8:0 5", "253:16") == "253:16 0"
     schemata = resource("resctrl.schemata")
-    assert values.part_of(schemata, "    MB:0=100\n    L3:0=f", "L3") == "L3:0=f"
+    assert values.part_of(schemata, V1, "    MB:0=100\n    L3:0=f", "L3") == "L3:0=f"
 
 
 def test_a_period_keeps_the_quota_of_the_same_file_on_v2():
