@@ -30,6 +30,8 @@ from koordpy.agent.interface.metrics import COLLECT_INTERVAL
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.service import DeclaresFlags, Service
 from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.prediction.histogram import nanoseconds
+from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.states.informer import StatesInformer
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -41,7 +43,7 @@ from koordpy.lib.feature_gates import FeatureGates
 
 log = logging.getLogger(__name__)
 
-FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (ExecutorService, RuntimeHooks)
+FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (ExecutorService, PredictServer, RuntimeHooks)
 """The services that have flags. A new one goes here, and into `services` of the agent."""
 
 
@@ -104,6 +106,9 @@ class NodeAgent:
         self.measuring = Collectors(
             self.states, self.metrics, files, clock, proc_root=proc_root, sys_root=sys_root
         )
+        self.prediction = PredictServer(
+            self.states, self.metrics, self.flags, lambda: nanoseconds(clock.now()), sleep
+        )
         self.hooks = RuntimeHooks(
             [plugin for plugin in self.plugins if isinstance(plugin, Hook)], self.handle
         )
@@ -120,6 +125,7 @@ class NodeAgent:
             Periodic("node-info", self.measuring.collect_node_info, 60.0, sleep=sleep),
             Periodic("usage", self.measuring.collect, self._interval, sleep=sleep),
             writing,
+            self.prediction,
             self.hooks,
         ]
         """What needs the states; started in this order once they are known."""
