@@ -205,9 +205,16 @@ class ContainerStateTerminated(Struct):
     reason: str = ""
 
 
-class ContainerState(Struct):
-    """The state of a container; with neither it runs or is unknown."""
+class ContainerStateRunning(Struct):
+    """A container that runs."""
 
+    started_at: str | None = None
+
+
+class ContainerState(Struct):
+    """The state of a container: one of these, none if it is unknown."""
+
+    running: ContainerStateRunning | None = None
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
 

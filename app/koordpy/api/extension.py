@@ -26,6 +26,7 @@ LABEL_DISABLE_PREEMPTIBLE = "scheduling.koordinator.sh/disable-preemptible"
 LABEL_CORE_SCHED_GROUP_ID = "koordinator.sh/core-sched-group-id"
 LABEL_CORE_SCHED_POLICY = "koordinator.sh/core-sched-policy"
 LABEL_GPU_ISOLATION_PROVIDER = "koordinator.sh/gpu-isolation-provider"
+LABEL_POD_EVICTION_ENABLED = "koordinator.sh/eviction-enabled"
 
 # --- annotations ---------------------------------------------------------------------------------
 ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
@@ -78,6 +79,9 @@ ANNOTATION_POD_CPU_QOS = "koordinator.sh/cpuQOS"
 ANNOTATION_NETWORK_QOS = "koordinator.sh/networkQOS"
 ANNOTATION_OOM_SCORE_ADJ = "koordinator.sh/oom-score-adj"
 ANNOTATION_OOM_SCORE_ADJ_SPEC = "koordinator.sh/oom-score-adj-spec"
+ANNOTATION_POD_EVICTION_POLICY = "koordinator.sh/eviction-policy"
+ANNOTATION_POD_EVICTION_PRIORITY = "koordinator.sh/eviction-priority"
+ANNOTATION_POD_CPU_BURST = "koordinator.sh/cpuBurst"
 
 # --- resources -----------------------------------------------------------------------------------
 CPU = "cpu"

@@ -303,8 +303,8 @@ def _agent() -> Iterator[Feature]:
             name=type_.name,
             follows=followed({store.type for store in cluster.stores} | set(type_.needs.later)),
             rights=type_.needs.rights,
-            gates=(type_.feature,) if type_.feature else (),
-            on_by_default=type_.feature is None or gates.enabled(type_.feature),
+            gates=(switches := (type_.feature,) if type_.feature else type_.features),
+            on_by_default=not switches or any(gates.enabled(gate) for gate in switches),
             elsewhere=elsewhere,
         )
 

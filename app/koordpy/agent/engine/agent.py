@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from koordpy.agent.cgroups import detection
+from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.service import ExecutorService
 from koordpy.agent.engine.collecting import Collecting
 from koordpy.agent.engine.collectors import Collectors
+from koordpy.agent.engine.eviction import NodeEviction
+from koordpy.agent.engine.eviction_metrics import EvictionMetrics
+from koordpy.agent.engine.evictor import Evictor
 from koordpy.agent.engine.periodic import Periodic
 from koordpy.agent.engine.plugins import Installed, flags_of
 from koordpy.agent.engine.settings import AgentSettings
@@ -43,7 +47,12 @@ from koordpy.lib.feature_gates import FeatureGates
 
 log = logging.getLogger(__name__)
 
-FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (ExecutorService, PredictServer, RuntimeHooks)
+FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
+    ExecutorService,
+    NodeEviction,
+    PredictServer,
+    RuntimeHooks,
+)
 """The services that have flags. A new one goes here, and into `services` of the agent."""
 
 
@@ -84,6 +93,13 @@ class NodeAgent:
         files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
         writing = ExecutorService(files, self.flags, clock, sleep=sleep)
         self.executor = writing.executor
+        evictions = EvictionMetrics(settings.node_name, clock)
+        eviction = NodeEviction(
+            self.flags,
+            Evictor(client, events, clock, evictions),
+            ContainerKiller(files, self.states.layout),
+            evictions,
+        )
         self.handle = Handle(
             node_name=settings.node_name,
             states=self.states,
@@ -100,6 +116,7 @@ class NodeAgent:
             sys_root=sys_root,
             client=client,
             events=events,
+            eviction=eviction,
             sleep=sleep,
         )
         self.plugins = installed.build(settings.args, self.handle)
@@ -126,6 +143,7 @@ class NodeAgent:
             Periodic("usage", self.measuring.collect, self._interval, sleep=sleep),
             writing,
             self.prediction,
+            Periodic("eviction-metrics", evictions.expire, 60.0, delayed=True, sleep=sleep),
             self.hooks,
         ]
         """What needs the states; started in this order once they are known."""
@@ -159,11 +177,7 @@ class NodeAgent:
             for service in self.first_services:
                 tasks.create_task(self._supervised(service))
             await self._synced()
-            enabled = [
-                plugin
-                for plugin in self.plugins
-                if plugin.feature is None or self.handle.gates.enabled(plugin.feature)
-            ]
+            enabled = [plugin for plugin in self.plugins if plugin.is_enabled()]
             for plugin in enabled:
                 if isinstance(plugin, Collector):
                     seconds = self.flags.duration(plugin.interval_flag).total_seconds()

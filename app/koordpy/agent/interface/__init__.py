@@ -24,6 +24,7 @@ from .cgroups import (
     Update,
 )
 from .collector import CollectError, Collector
+from .eviction import Eviction, EvictionExecutor, ExecutorInitializer
 from .facts import GPU_DEVICES, NODE_CPU_INFO, GPUDevice, NodeCPUInfo, Processor
 from .flags import Flag, FlagError, FlagSet, FlagValue
 from .handle import Handle
@@ -65,7 +66,10 @@ __all__ = [
     "CollectError",
     "Collector",
     "DeclaresFlags",
+    "Eviction",
+    "EvictionExecutor",
     "Executor",
+    "ExecutorInitializer",
     "Fact",
     "Flag",
     "FlagError",

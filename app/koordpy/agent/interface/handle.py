@@ -13,6 +13,7 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.feature_gates import FeatureGates
 
 from .cgroups import Cgroups, Executor
+from .eviction import Eviction
 from .flags import FlagSet
 from .layout import CgroupLayout
 from .metrics import Metrics
@@ -24,7 +25,8 @@ from .states import States
 class Handle:
     """What plugins may use, on one node.
 
-    `client` is None if nothing can be written to the API server, `events` if no events are recorded.
+    `client` is None if nothing can be written to the API server, `events` if no events are recorded,
+    `eviction` if nothing can be evicted.
     """
 
     node_name: str
@@ -52,4 +54,5 @@ class Handle:
     """Where the node's sysfs is."""
     client: Client | None = None
     events: Recorder | None = None
+    eviction: Eviction | None = None
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)

@@ -1,6 +1,7 @@
 """What collectors, hooks and QoS plugins have in common."""
 
 from abc import ABC
+from typing import ClassVar
 
 from koordpy.api.plugin import BasePlugin, PluginArgs
 
@@ -17,6 +18,8 @@ class NodePlugin(BasePlugin, ABC):
     """
 
     handle: Handle
+    features: ClassVar[tuple[str, ...]] = ()
+    """The gates of a plugin that runs if any one of several is on; `feature` is None then."""
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         """Store what is needed. No state of the node is known yet."""
@@ -31,3 +34,8 @@ class NodePlugin(BasePlugin, ABC):
 
         Called once for every installed plugin, enabled or not, before anything is listed.
         """
+
+    def is_enabled(self) -> bool:
+        """Return whether the plugin is to run; asked once, when the states of the node are known."""
+        gates = self.features if self.feature is None else (self.feature,)
+        return not gates or any(self.handle.gates.enabled(gate) for gate in gates)
