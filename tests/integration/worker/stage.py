@@ -121,6 +121,15 @@ class NodeFiles:
         for node, text in enumerate(("0-3\n", "4-7\n")):
             (node_root / f"node{node}").mkdir(parents=True)
             (node_root / f"node{node}/cpulist").write_text(text)
+            sizes = {
+                "MemTotal": 500,
+                "MemFree": 100,
+                "Active(file)": 0,
+                "Inactive(file)": 0,
+                "SReclaimable": 0,
+            }
+            lines = [f"Node {node} {name}: {size} kB\n" for name, size in sizes.items()]
+            (node_root / f"node{node}/meminfo").write_text("".join(lines))
 
     def _make_usage(self) -> None:
         self.proc.mkdir(parents=True)

@@ -9,7 +9,6 @@ from koordpy.agent.engine.collecting import Collecting
 from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.interface import (
-    Aggregation,
     CallbackError,
     CollectError,
     Collector,
@@ -88,11 +87,7 @@ class Node1:
             clock=self.clock,
         )
         self.cgroup = cgroup
-        self.states, self.metrics, self.collectors = (
-            self.agent.states,
-            self.agent.metrics,
-            self.agent.measuring,
-        )
+        self.states, self.metrics = self.agent.states, self.agent.metrics
         self.plugins = self.agent.plugins
 
     @property
@@ -244,30 +239,6 @@ def test_plugins_get_their_arguments(tmp_path):
 def test_wrong_arguments_are_named(tmp_path, args, message):
     with pytest.raises(ConfigError, match=message):
         Node1(tmp_path, Greeter, args=args)
-
-
-def test_usage_is_measured_from_the_second_reading_on(tmp_path):
-    node = Node1(tmp_path, Greeter)
-    node.sync()
-    pod = {"metadata": {"name": "p", "namespace": "d", "uid": "u-1"}, "spec": {"nodeName": "n1"}}
-    node.cluster.store(Pod).apply(decode(Pod, pod))
-    directory = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podu_1.slice"
-    node.pod_files(directory, 0)
-    node.collectors.collect()
-    assert not node.collectors.synced
-    node.clock.advance(2)
-    node.stat(300)
-    node.pod_files(directory, 1_000_000)
-    node.collectors.collect()
-    start, end = datetime(2026, 1, 1, tzinfo=UTC), node.clock.now()
-
-    def last(kind):
-        return node.metrics.query(kind, Aggregation.LAST, start, end)
-
-    assert last("node_cpu_usage") == 1.5
-    assert last("node_memory_usage") == 600 * 1024
-    assert last("pod_cpu_usage") == 0.5
-    assert last("pod_memory_usage") == 7
 
 
 def test_callback_names_are_unique_within_a_type(tmp_path):

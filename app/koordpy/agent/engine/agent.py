@@ -18,7 +18,6 @@ from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.service import ExecutorService
 from koordpy.agent.engine.collecting import Collecting
-from koordpy.agent.engine.collectors import Collectors
 from koordpy.agent.engine.eviction import NodeEviction
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
 from koordpy.agent.engine.evictor import Evictor
@@ -120,9 +119,6 @@ class NodeAgent:
             sleep=sleep,
         )
         self.plugins = installed.build(settings.args, self.handle)
-        self.measuring = Collectors(
-            self.states, self.metrics, files, clock, proc_root=proc_root, sys_root=sys_root
-        )
         self.prediction = PredictServer(
             self.states, self.metrics, self.flags, lambda: nanoseconds(clock.now()), sleep
         )
@@ -139,8 +135,7 @@ class NodeAgent:
         self.first_services: list[Service] = [self.states]
         """What makes the states known; started first."""
         self.services: list[Service] = [
-            Periodic("node-info", self.measuring.collect_node_info, 60.0, sleep=sleep),
-            Periodic("usage", self.measuring.collect, self._interval, sleep=sleep),
+            Periodic("metric-cache", self.metrics.collect, 60.0, delayed=True, sleep=sleep),
             writing,
             self.prediction,
             Periodic("eviction-metrics", evictions.expire, 60.0, delayed=True, sleep=sleep),

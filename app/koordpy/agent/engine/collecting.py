@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class Collecting:
-    """Calls one collector at its interval; ready once it has measured."""
+    """Calls one collector at its interval; ready once it has measured, or if it has nothing to measure."""
 
     def __init__(
         self,
@@ -25,6 +25,10 @@ class Collecting:
 
     async def run(self) -> None:
         """Collect until cancelled. Every exception but CollectError is left to the supervisor."""
+        if (reason := self._collector.idle_reason()) is not None:
+            log.info("collector %s is idle: %s", self.name, reason)
+            self._failure = None
+            await asyncio.Event().wait()
         while True:
             try:
                 self._collector.collect()

@@ -22,6 +22,13 @@ class Collector(NodePlugin):
     kinds: ClassVar[tuple[MetricKind, ...]] = ()
     interval_flag: ClassVar[str] = COLLECT_INTERVAL
 
+    def idle_reason(self) -> str | None:
+        """Return why nothing can or shall be measured on this node; then `collect` is not called.
+
+        Called once, after `setup`, when the states of the node are known. None means that it measures.
+        """
+        return None
+
     @abstractmethod
     def collect(self) -> None:
         """Measure once, and append samples or set facts; called on the event loop, so it must not wait.

@@ -1,0 +1,1 @@
+"""The collector of what best-effort pods may use, request and use."""

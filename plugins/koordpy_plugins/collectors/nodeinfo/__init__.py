@@ -1,0 +1,1 @@
+"""The collector of the node's processors and NUMA nodes."""

@@ -1,0 +1,1 @@
+"""The collector of memory usage with page cache."""

@@ -1,0 +1,1 @@
+"""The collector of the usage of pods and containers."""

@@ -1,0 +1,85 @@
+"""What is kept of one pod or container between measurements: open files, the last reading, its series."""
+
+import logging
+import resource
+
+from koordpy.agent.interface import Handle
+from koordpy.agent.toolkit.cpu_time import CPUTime
+from koordpy.agent.toolkit.kept_file import KeptFile, read_once
+from koordpy.agent.toolkit.memory_stat import MemoryStat, numa_bytes
+from koordpy.agent.toolkit.pod_groups import Group
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT = 5
+"""The most rounds between two attempts to read a group without a cgroup, such as a terminated container."""
+_PAGE_SIZE = resource.getpagesize()
+
+
+class MeasuredGroup:
+    """A pod or container that is measured."""
+
+    __slots__ = (
+        "_memory_file",
+        "_memory_stat",
+        "_numa_path",
+        "_unified",
+        "cpu",
+        "cpu_series",
+        "failures",
+        "group",
+        "is_pod",
+        "memory_series",
+        "numa",
+        "wait",
+    )
+
+    def __init__(self, group: Group, handle: Handle) -> None:
+        cgroups, metrics = handle.cgroups, handle.metrics
+        self.group = group
+        self.is_pod = not group.container_id
+        self.cpu = CPUTime(cgroups, group.directory)
+        self.cpu_series = metrics.series(f"{group.level}_cpu_usage", group.properties)
+        self.memory_series = metrics.series(f"{group.level}_memory_usage", group.properties)
+        self.numa: dict[int, int] | None = None
+        """Bytes by NUMA node, when last read."""
+        self.failures = 0
+        self.wait = 0
+        """Rounds left before it is read again after a failure."""
+        self._unified = cgroups.unified
+        self._memory_stat = MemoryStat(unified=cgroups.unified)
+        self._memory_file = KeptFile(cgroups.path("memory.stat", group.directory))
+        self._numa_path = self._memory_file.path.removesuffix("memory.stat") + "memory.numa_stat"
+
+    def read_memory(self) -> int:
+        """Return the bytes in use without page cache. Raises OSError or ValueError."""
+        text = self._memory_file.read()
+        if not self.is_pod:
+            self._memory_file.close()  # it is read too rarely to stay open
+        return self._memory_stat.in_use(text)
+
+    def read_numa(self) -> None:
+        """Read the memory by NUMA node; a kernel without NUMA statistics leaves it unknown."""
+        try:
+            self.numa = numa_bytes(read_once(self._numa_path), unified=self._unified, page_size=_PAGE_SIZE)
+        except (OSError, ValueError) as error:
+            self.numa = {}
+            log.debug("memory of pod %s/%s by NUMA node is not measured: %s", *self._names(), error)
+
+    def failed(self, error: Exception) -> None:
+        """Skip some rounds, more after each failure in a row, and log the first."""
+        self.failures += 1
+        self.wait = min(self.failures - 1, LONGEST_WAIT)
+        if self.failures == 1:
+            container = f" container {self.group.container_name}" if self.group.container_name else ""
+            log.info("pod %s/%s%s is not measured: %s", *self._names(), container, error)
+
+    def close(self) -> None:
+        """Close all files and drop the series."""
+        self.cpu.close()
+        self._memory_file.close()
+        self.cpu_series.close()
+        self.memory_series.close()
+
+    def _names(self) -> tuple[str, str]:
+        return self.group.namespace, self.group.pod_name

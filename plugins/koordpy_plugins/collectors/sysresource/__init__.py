@@ -1,0 +1,1 @@
+"""The collector of the usage of the system: of all that is no pod and no host application."""

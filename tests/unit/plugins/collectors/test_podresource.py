@@ -1,0 +1,137 @@
+import pytest
+
+from koordpy.agent.interface.facts import PODS_NUMA_USAGE, PODS_USAGE
+from koordpy_plugins.collectors.podresource.plugin import PodResource
+from tests.unit.plugins.collectors.node_files import BEST_EFFORT, V1, V2, NodeFiles, pod
+
+POD = f"{BEST_EFFORT}/kubepods-besteffort-podu.slice"
+CONTAINER = f"{POD}/cri-containerd-c1.scope"
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_usage_of_a_pod_and_its_containers_is_cpu_time_by_wall_time(tmp_path, version):
+    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), version=version)
+    node.usage(POD, 0, 10)
+    node.usage(CONTAINER, 0, 20)
+    node.collect()
+    assert node.missing("pod_cpu_usage", pod_uid="u")
+    assert node.missing("pod_memory_usage", pod_uid="u")
+    node.usage(POD, 3000, 10)
+    node.usage(CONTAINER, 1000, 20)
+    node.collect(seconds=2)
+    assert node.values("pod_cpu_usage", pod_uid="u") == 1.5
+    assert node.values("pod_memory_usage", pod_uid="u") == 16
+    assert node.values("container_cpu_usage", container_id="containerd://c1") == 0.5
+    for _ in range(5):
+        node.collect(seconds=1)
+    assert node.values("container_memory_usage", container_id="containerd://c1") == 26
+    assert node.count("pod_memory_usage", pod_uid="u") == 6
+
+
+def test_the_memory_of_each_container_is_read_once_in_five_seconds(tmp_path):
+    names = [f"c{index}" for index in range(7)]
+    node = NodeFiles(tmp_path, PodResource, pod("u", *names))
+    node.usage(POD, 0, 1)
+    for name in names:
+        node.usage(f"{POD}/cri-containerd-{name}.scope", 0, 1)
+    node.collect()
+    for _ in range(20):
+        node.collect(seconds=1)
+    counts = {node.count("container_memory_usage", container_id=f"containerd://{name}") for name in names}
+    assert counts == {4}
+    assert node.count("container_cpu_usage", container_id="containerd://c0") == 20
+
+
+def test_with_a_long_interval_memory_is_read_every_time(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), flags={"collect-res-used-interval": "5s"})
+    node.usage(POD, 0, 1)
+    node.usage(CONTAINER, 0, 1)
+    node.collect()
+    for _ in range(3):
+        node.collect(seconds=5)
+    assert node.count("container_memory_usage", container_id="containerd://c1") == 3
+
+
+def test_sums_are_of_the_pods_that_could_be_measured(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u"), pod("w"), pod("gone"))
+    other = POD.replace("podu", "podw")
+    for seconds in (0, 1):
+        node.usage(POD, 500 * seconds, 10)
+        node.usage(other, 250 * seconds, 20)
+        node.collect(seconds=seconds)
+    usage = node.fact(PODS_USAGE)["podresource"]
+    assert (usage.cpu, usage.memory) == (0.75, 16 + 26)
+    assert usage.at == node.clock.now().timestamp()
+    assert node.missing("pod_cpu_usage", pod_uid="gone")
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "expected"),
+    [
+        (V1, "total=30 N0=10 N1=20\nfile=1 N0=1 N1=0\n", {0: 40960, 1: 81920}),
+        (V2, "anon N0=8191 N1=4096\nfile N0=4096 N1=0\nshmem N0=4096 N1=0\n", {0: 8192, 1: 4096}),
+    ],
+)
+def test_memory_by_numa_node_is_added_up(tmp_path, version, text, expected):
+    node = NodeFiles(tmp_path, PodResource, pod("u"), version=version)
+    node.cgroup(POD, memory__numa_stat=text)
+    for seconds in (0, 1):
+        node.usage(POD, 500 * seconds, 10)
+        node.collect(seconds=seconds)
+    assert node.fact(PODS_NUMA_USAGE)["podresource"].memory == expected
+
+
+def test_without_numa_statistics_there_is_no_sum_by_numa_node(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u"))
+    for seconds in (0, 1):
+        node.usage(POD, 500 * seconds, 10)
+        node.collect(seconds=seconds)
+    assert node.fact(PODS_NUMA_USAGE) == {}
+
+
+def test_a_counter_that_went_back_or_was_read_long_ago_starts_anew(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u"))
+    for usage, seconds in ((9000, 0), (500, 1), (600, 1), (90000, 21)):
+        node.usage(POD, usage, 10)
+        node.collect(seconds=seconds)
+    assert node.count("pod_cpu_usage", pod_uid="u") == 1
+    assert node.values("pod_cpu_usage", pod_uid="u") == pytest.approx(0.1)
+
+
+def test_pods_come_and_go(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u"))
+    node.usage(POD, 0, 10)
+    node.collect()
+    later = pod("w", "c1")
+    node.apply(later)
+    directory = POD.replace("podu", "podw")
+    for usage in (0, 1000):
+        node.usage(POD, usage, 10)
+        node.usage(directory, usage, 10)
+        node.usage(f"{directory}/cri-containerd-c1.scope", usage, 10)
+        node.collect(seconds=1)
+    assert node.values("container_cpu_usage", container_id="containerd://c1") == 1.0
+    node.remove(later)
+    node.collect(seconds=1)
+    assert node.missing("container_cpu_usage", container_id="containerd://c1")
+    assert node.count("pod_cpu_usage", pod_uid="u") == 3
+
+
+def test_a_pod_without_a_cgroup_is_found_when_it_gets_one(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u"))
+    for _ in range(40):
+        node.collect(seconds=1)
+    for usage in range(8):
+        node.usage(POD, usage * 1000, 10)
+        node.collect(seconds=1)
+    assert node.values("pod_cpu_usage", pod_uid="u") == 1.0
+
+
+def test_terminated_pods_are_left_out_if_wanted(tmp_path):
+    ended = pod("u")
+    ended.status.phase = "Failed"
+    node = NodeFiles(tmp_path, PodResource, ended, args={"pods": "Running"})
+    for usage in (0, 1000):
+        node.usage(POD, usage, 10)
+        node.collect(seconds=1)
+    assert node.missing("pod_cpu_usage", pod_uid="u")
