@@ -18,6 +18,8 @@ class Request:
     query: Mapping[str, list[str]] = field(default_factory=dict)
     body: bytes = b""
     rest: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The last value of each header, by lower-case name."""
 
     def value(self, name: str, default: str = "") -> str:
         """Return the last value of a query parameter."""
@@ -31,6 +33,8 @@ class Answer:
     body: bytes
     status: int = 200
     content_type: str = TEXT
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """More headers."""
 
     @classmethod
     def text(cls, text: str, status: int = 200) -> "Answer":

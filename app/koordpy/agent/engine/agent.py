@@ -35,6 +35,7 @@ from koordpy.agent.interface.service import DeclaresFlags, Service
 from koordpy.agent.metrics.cache import MetricCache
 from koordpy.agent.prediction.histogram import nanoseconds
 from koordpy.agent.prediction.service import PredictServer
+from koordpy.agent.reporting.audit.log import AuditLog
 from koordpy.agent.states.informer import StatesInformer
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -47,6 +48,7 @@ from koordpy.lib.feature_gates import FeatureGates
 log = logging.getLogger(__name__)
 
 FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
+    AuditLog,
     ExecutorService,
     NodeEviction,
     PredictServer,
@@ -99,6 +101,9 @@ class NodeAgent:
             ContainerKiller(files, self.states.layout),
             evictions,
         )
+        audit = AuditLog(self.flags, gates, clock, sleep=sleep)
+        if audit.enabled:
+            self.executor.writer.observers.append(audit.written)
         self.handle = Handle(
             node_name=settings.node_name,
             states=self.states,
@@ -110,6 +115,7 @@ class NodeAgent:
             gates=gates,
             flags=self.flags,
             clock=clock,
+            audit=audit,
             rng=rng or random.Random(),
             proc_root=proc_root,
             sys_root=sys_root,
@@ -139,6 +145,7 @@ class NodeAgent:
             writing,
             self.prediction,
             Periodic("eviction-metrics", evictions.expire, 60.0, delayed=True, sleep=sleep),
+            audit,
             self.hooks,
         ]
         """What needs the states; started in this order once they are known."""
@@ -146,6 +153,7 @@ class NodeAgent:
             "/apis/v1/changes": Endpoint(
                 lambda request: Answer.json(writing.explain(request.value("target"), self.states))
             ),
+            **audit.endpoints,
         }
         """HTTP endpoints besides those of every process, by path."""
 

@@ -12,6 +12,7 @@ The handle has the states of the node, its metrics, its cgroup files to read and
 them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
 """
 
+from .audit import Audit, NoAudit
 from .cgroups import (
     CgroupError,
     Cgroups,
@@ -57,6 +58,7 @@ __all__ = [
     "NODE_CPU_INFO",
     "RECONCILE_INTERVAL",
     "Aggregation",
+    "Audit",
     "Callback",
     "CallbackError",
     "CallbackTarget",
@@ -82,6 +84,7 @@ __all__ = [
     "MetricError",
     "MetricKind",
     "Metrics",
+    "NoAudit",
     "NodeCPUInfo",
     "NodePlugin",
     "PodMeta",

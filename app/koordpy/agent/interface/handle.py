@@ -12,6 +12,7 @@ from koordpy.cluster.events import Recorder
 from koordpy.lib.clock import Clock
 from koordpy.lib.feature_gates import FeatureGates
 
+from .audit import Audit, NoAudit
 from .cgroups import Cgroups, Executor
 from .eviction import Eviction
 from .flags import FlagSet
@@ -47,6 +48,8 @@ class Handle:
     clock: Clock
     pod_policies: PodPolicies = field(default_factory=PodPolicies)
     """Policies that plugins supply for single pods."""
+    audit: Audit = field(default_factory=NoAudit)
+    """Records what plugins do to the node besides writing files, such as evictions."""
     rng: random.Random = field(default_factory=random.Random)
     proc_root: Path = Path("/proc")
     """Where the node's procfs is; its processes have the pids that it shows."""

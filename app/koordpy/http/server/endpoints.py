@@ -41,7 +41,8 @@ class Endpoints:
             return
         kind = (b"content-type", answer.content_type.encode())
         body = b"" if scope["method"] == "HEAD" else answer.body
-        await send_answer(send, answer.status, body, kind)
+        more = ((name.lower().encode(), value.encode()) for name, value in answer.headers.items())
+        await send_answer(send, answer.status, body, kind, *more)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer | None:
         path, method = str(scope["path"]), str(scope["method"])
@@ -61,7 +62,7 @@ class Endpoints:
         try:
             text = scope["query_string"].decode("latin-1")
             query = parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
-            answer = endpoint.respond(Request(method, path, query, body, rest))
+            answer = endpoint.respond(Request(method, path, query, body, rest, _headers(scope)))
             return answer if isinstance(answer, Answer) else await answer
         except ValueError as error:
             return Answer.problem(str(error), HTTPStatus.BAD_REQUEST)
@@ -85,6 +86,10 @@ class Endpoints:
 
     def _index(self, request: Request) -> Answer:
         return Answer.json({"paths": sorted(self._endpoints)})
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
 
 
 async def _body(receive: Receive) -> bytes | None:
