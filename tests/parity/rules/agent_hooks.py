@@ -6,7 +6,7 @@ All hooks are on. Cgroup files and the kernel are in memory; what hooks ask for 
 from typing import Any
 
 from koordpy.agent.engine.plugins import flags_of
-from koordpy.agent.hooks.plans import Plans
+from koordpy.agent.hooks.plans import Plans, updates
 from koordpy.agent.hooks.reconcilers import Reconcilers
 from koordpy.agent.hooks.rules import Outcome, Rules, run_update
 from koordpy.agent.hooks.stages import Stages
@@ -133,15 +133,15 @@ def run(case: dict[str, Any], tag: str | None) -> Any:
             names.update({LAYOUT.host_application(each): f"host:{each.name}" for each in applications})
         events.append(_event(event, rules, CallbackTarget(metas, applications), node, names))
     plans = Plans(reconcilers, handle.layout, handle.cgroups)
-    plans.refresh(metas, everything=True)
-    found = [update for level in (plans.others, *plans.levels) for update in level]
+    others, levels = updates(plans.refresh(metas, everything=True))
+    found = [update for level in (others, *levels) for update in level]
     for qos in KUBE_QOS_CLASSES:
         found += reconcilers.wanted(Level.KUBE_QOS, hook_requests.kube_qos(LAYOUT, qos)).updates
     for application in applications:
         request = hook_requests.host_application(LAYOUT, application)
         found += reconcilers.wanted(Level.HOST_APPLICATION, request).updates
     reconciled = _by_object(found, names)
-    for item in plans.enforced():
+    for item in (item for plan in plans for item in plan.enforced):
         if item.reconciler.resource != COOKIE:
             files = reconciled.setdefault(names[item.request.cgroup_dir], {})
             files[item.reconciler.resource] = str(item.value)

@@ -251,10 +251,18 @@ class CgroupFiles:
         return self._ids("tasks", directory)
 
     def _ids(self, name: str, directory: str) -> tuple[int, ...]:
+        # Opened each time: v1 answers an open file from a list that it keeps for a second after each read.
+        path = self.path(name, directory)
         try:
-            return tuple(sorted(map(int, self.read(name, directory).split())))
+            return tuple(sorted(map(int, path.read_bytes().split())))
+        except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+            raise UnsupportedError(f"resource unsupported: {path} does not exist") from None
+        except OSError as error:
+            if error.errno in parsing.GONE:
+                raise UnsupportedError(f"resource unsupported: {path} is gone") from None
+            raise CgroupError(f"cannot read {path}: {error.strerror}") from None
         except ValueError as error:
-            raise CgroupError(f"{self.path(name, directory)}: {error}") from None
+            raise CgroupError(f"{path}: {error}") from None
 
     def _stat(self, name: str, directory: str, key: str) -> int:
         return self._stats(name, directory, (key,))[0]

@@ -1,7 +1,9 @@
 """What is wanted for the pods of a node, computed only when a pod or a rule changed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from koordpy.agent.hooks.reconcilers import Enforced, Reconcilers, Wanted
 from koordpy.agent.interface.cgroups import Cgroups, Update
@@ -9,6 +11,9 @@ from koordpy.agent.interface.hook import Level
 from koordpy.agent.interface.layout import CgroupLayout
 from koordpy.agent.interface.states import PodMeta
 from koordpy.agent.toolkit import hook_requests
+
+LEVELED: Final = frozenset({"cpu.cfs_quota_us", "memory.limit_in_bytes"})
+"""Limits that the kernel refuses, or that act at once, where a child exceeds its parent."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +26,32 @@ class Plan:
     complete: bool
     """False if the sandbox was not found; it is looked for again."""
 
-    def enforced(self) -> Iterator[Enforced]:
-        """Yield the values without a file."""
-        for wanted in (self.pod, *self.below):
-            yield from wanted.enforced
+    @cached_property
+    def pod_limits(self) -> tuple[Update, ...]:
+        """The limits of the pod."""
+        return tuple(update for update in self.pod.updates if update.resource in LEVELED)
+
+    @cached_property
+    def limits_below(self) -> tuple[Update, ...]:
+        """The limits of its containers, which must not exceed those of the pod."""
+        return tuple(
+            update for wanted in self.below for update in wanted.updates if update.resource in LEVELED
+        )
+
+    @cached_property
+    def others(self) -> tuple[Update, ...]:
+        """All other updates."""
+        return tuple(
+            update
+            for wanted in (self.pod, *self.below)
+            for update in wanted.updates
+            if update.resource not in LEVELED
+        )
+
+    @cached_property
+    def enforced(self) -> tuple[Enforced, ...]:
+        """The values without a file."""
+        return tuple(item for wanted in (self.pod, *self.below) for item in wanted.enforced)
 
 
 class Plans:
@@ -33,31 +60,33 @@ class Plans:
     def __init__(self, reconcilers: Reconcilers, layout: CgroupLayout, cgroups: Cgroups) -> None:
         self._reconcilers, self._layout, self._cgroups = reconcilers, layout, cgroups
         self._plans: dict[str, Plan] = {}
-        self._merged: tuple[list[Update], list[Update], list[Update]] = ([], [], [])
 
-    def refresh(self, metas: Sequence[PodMeta], *, everything: bool) -> bool:
-        """Make the plans those of these pods; return whether any changed.
+    def __iter__(self) -> Iterator[Plan]:
+        """Yield all plans."""
+        return iter(self._plans.values())
 
-        Plans of unchanged pods are kept, unless `everything` is to be computed again.
+    def refresh(self, metas: Iterable[PodMeta], *, everything: bool) -> list[Plan]:
+        """Make the plans those of these pods; return the new and changed ones.
+
+        Plans of unchanged pods are kept, unless `everything` is to be computed again. Values without a file
+        whose directory is gone are forgotten.
         """
         plans: dict[str, Plan] = {}
-        changed = everything or len(metas) != len(self._plans)
+        changed: list[Plan] = []
+        replaced: list[Plan] = []
         for meta in metas:
             uid = meta.pod.metadata.uid
             plan = self._plans.get(uid)
             if everything or plan is None or not plan.complete or not _is_same(plan.meta, meta):
-                plan, changed = self.plan(meta), True
+                replaced += [plan] if plan is not None else []
+                plan = self.plan(meta)
+                changed.append(plan)
             plans[uid] = plan
-        changed = changed or plans.keys() != self._plans.keys()
-        if changed:
-            known = {item.key for plan in plans.values() for item in plan.enforced()}
-            gone = [
-                item for plan in self._plans.values() for item in plan.enforced() if item.key not in known
-            ]
-            self._plans = plans
-            self._merge()
-            for item in gone:
-                item.forget()
+        replaced += [plan for uid, plan in self._plans.items() if uid not in plans]
+        self._plans = plans
+        known = {item.key for plan in changed for item in plan.enforced}
+        for item in (item for plan in replaced for item in plan.enforced if item.key not in known):
+            item.forget()
         return changed
 
     def plan(self, meta: PodMeta) -> Plan:
@@ -67,41 +96,25 @@ class Plans:
         qos = hook_requests.reconciled_qos(requests.pod)
         below = [reconcilers.wanted(Level.CONTAINER, request, qos) for request in requests.containers]
         complete = True
-        if reconcilers.levels(Level.SANDBOX):
+        if reconcilers.has(Level.SANDBOX):
             sandbox = hook_requests.sandbox(meta, requests.pod, self._layout, self._cgroups)
             complete = bool(sandbox.cgroup_dir) or meta.pod.is_terminal
             below.insert(0, reconcilers.wanted(Level.SANDBOX, sandbox, qos))
         return Plan(meta, reconcilers.wanted(Level.POD, requests.pod, qos), tuple(below), complete)
 
-    @property
-    def levels(self) -> tuple[list[Update], list[Update]]:
-        """The limits of pods and of what is below them, which must not exceed each other."""
-        return self._merged[0], self._merged[1]
-
-    @property
-    def others(self) -> list[Update]:
-        """All other updates."""
-        return self._merged[2]
-
-    def enforced(self) -> Iterator[Enforced]:
-        """Yield all values without a file."""
-        for plan in self._plans.values():
-            yield from plan.enforced()
-
-    def _merge(self) -> None:
-        pods: list[Update] = []
-        below: list[Update] = []
-        others: list[Update] = []
-        for plan in self._plans.values():
-            for level, wanted in ((pods, (plan.pod,)), (below, plan.below)):
-                for each in wanted:
-                    for update in each.updates:
-                        (level if update.resource in LEVELED else others).append(update)
-        self._merged = pods, below, others
+    def share(self, number: int, shares: int) -> list[Plan]:
+        """Return every `shares`-th plan, from `number` on."""
+        return list(self._plans.values())[number::shares]
 
 
-LEVELED = frozenset({"cpu.cfs_quota_us", "memory.limit_in_bytes"})
-"""Limits that the kernel refuses, or that act at once, where a child exceeds its parent."""
+def updates(plans: Sequence[Plan]) -> tuple[list[Update], list[list[Update]]]:
+    """Return what plans want: what is written in any order, and limits by level, pods first."""
+    others = [update for plan in plans for update in plan.others]
+    levels = [
+        [update for plan in plans for update in plan.pod_limits],
+        [update for plan in plans for update in plan.limits_below],
+    ]
+    return others, levels
 
 
 def _is_same(old: PodMeta, new: PodMeta) -> bool:

@@ -67,7 +67,7 @@ class Reconcilers:
                     )
             self._of_level[reconciler.level].append(reconciler)
 
-    def levels(self, level: Level) -> bool:
+    def has(self, level: Level) -> bool:
         """Return whether anything is reconciled on a level."""
         return bool(self._of_level[level])
 

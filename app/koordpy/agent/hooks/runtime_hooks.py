@@ -1,17 +1,17 @@
 """Runtime hooks by reconciliation: a service that keeps the values of all hooks in place.
 
-States update the rules, and pods the plans. What is wanted is written at once after a change, and again at an
-interval, through the executor, which compares with the files only now and then. Source: Koordinator,
+States update the rules, and pods the plans. What is wanted is written at once after a change. At an interval
+a part of it is requested again, because others write these files, too. Source: Koordinator,
 `pkg/koordlet/runtimehooks/runtimehooks.go`.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from koordpy.agent.hooks.plans import Plans
+from koordpy.agent.hooks.plans import Plan, Plans, updates
 from koordpy.agent.hooks.reconcilers import Reconcilers, Wanted
 from koordpy.agent.hooks.rules import Rules
 from koordpy.agent.hooks.stages import Stages
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 INTERVAL_FLAG: Final = "runtime-hooks-reconcile-interval"
 _MINIMUM_INTERVAL: Final = 1.0
+SHARES: Final = 3
+"""In so many rounds without a change all values are compared with the files once."""
 
 
 class RuntimeHooks:
@@ -63,19 +65,25 @@ class RuntimeHooks:
             )
 
     async def run(self) -> None:
-        """Reconcile until cancelled: after each change, and at the interval."""
+        """Reconcile until cancelled: at once after each change, and a share of all pods at the interval."""
         interval = self._handle.flags.duration(INTERVAL_FLAG).total_seconds()
         if interval < _MINIMUM_INTERVAL:
-            log.warning("--%s is %g s; once in %g s is used", INTERVAL_FLAG, interval, _MINIMUM_INTERVAL)
+            log.warning("--%s is %g s; %g s is used", INTERVAL_FLAG, interval, _MINIMUM_INTERVAL)
+            interval = _MINIMUM_INTERVAL
+        clock = asyncio.get_running_loop()
         try:
             while True:
                 self._due.clear()
                 self.round()
-                try:
-                    async with asyncio.timeout(max(interval, _MINIMUM_INTERVAL)):
-                        await self._due.wait()
-                except TimeoutError:
-                    pass
+                next_round = clock.time() + interval
+                while (left := next_round - clock.time()) > 0:
+                    try:
+                        async with asyncio.timeout(left):
+                            await self._due.wait()
+                    except TimeoutError:
+                        break
+                    self._due.clear()
+                    self.apply_changes()
         finally:
             for hook in self.hooks:
                 try:
@@ -88,22 +96,39 @@ class RuntimeHooks:
         return None if self._rounds else "the first round is not over"
 
     def round(self) -> None:
-        """Compute what changed, and write everything that is wanted."""
-        handle = self._handle
+        """Apply changes, and request the values of a share of the pods again, as well as those of processes.
+
+        Whatever others wrote to the files is so replaced after `SHARES` rounds.
+        """
+        changed = {id(plan) for plan in self.apply_changes()}
+        share = self.plans.share(self._rounds % SHARES, SHARES)
+        self._write([plan for plan in share if id(plan) not in changed])
+        for plan in self.plans:
+            for item in plan.enforced:
+                item.enforce()
+        self._rounds += 1
+
+    def apply_changes(self) -> list[Plan]:
+        """Compute and write what pods and rules that changed want; return the plans that changed."""
         rules_changed, self._rules_changed = self._rules_changed, False
         if rules_changed:
             self._fixed = list(self._directories_and_applications())
-        self.plans.refresh(handle.states.pods(), everything=rules_changed)
-        handle.executor.update_batch([*self._fixed_updates(), *self.plans.others])
-        handle.executor.leveled_update_batch(self.plans.levels)
-        for item in self.plans.enforced():
-            item.enforce()
-        self._rounds += 1
+        changed = self.plans.refresh(self._handle.states.pods(), everything=rules_changed)
+        self._write(changed)
+        for plan in changed:
+            for item in plan.enforced:
+                item.enforce()
+        return changed
 
     def updates(self) -> list[Update]:
-        """Return all updates that the last round asked for."""
-        pods, below = self.plans.levels
-        return [*self._fixed_updates(), *self.plans.others, *pods, *below]
+        """Return all updates that are wanted now."""
+        others, levels = updates(list(self.plans))
+        return [*self._fixed_updates(), *others, *(update for level in levels for update in level)]
+
+    def _write(self, plans: Sequence[Plan]) -> None:
+        others, levels = updates(plans)
+        self._handle.executor.update_batch([*self._fixed_updates(), *others])
+        self._handle.executor.leveled_update_batch(levels)
 
     def _fixed_updates(self) -> list[Update]:
         return [update for wanted in self._fixed for update in wanted.updates]

@@ -1,0 +1,1 @@
+"""A node with runtime hooks, for tests."""
