@@ -6,6 +6,7 @@ import msgspec
 
 from .meta import KubeObject, LabelSelector, ResourceList, Struct
 from .slo.node_slo import NodeSLOSpec
+from .slo.rules import WireDuration
 
 # --- config.koordinator.sh/v1alpha1 --------------------------------------------------------------
 
@@ -109,6 +110,12 @@ class HostApplicationMetric(Struct):
     usage: ResourceMap = msgspec.field(default_factory=ResourceMap)
 
 
+class MetricAggregatePolicy(Struct):
+    """The windows over which a node's usage is aggregated; None where nothing is configured."""
+
+    durations: list[WireDuration] | None = None
+
+
 class NodeMetric(KubeObject):
     """The measured usage of a node and its pods; cluster-scoped, named after the node."""
 
@@ -117,6 +124,8 @@ class NodeMetric(KubeObject):
 
         aggregate_duration_seconds: int | None = None
         report_interval_seconds: int | None = None
+        node_aggregate_policy: MetricAggregatePolicy | None = None
+        node_memory_collect_policy: str | None = None
 
     class Spec(Struct):
         """The collect policy."""

@@ -36,6 +36,7 @@ from koordpy.agent.metrics.cache import MetricCache
 from koordpy.agent.prediction.histogram import nanoseconds
 from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.reporting.audit.log import AuditLog
+from koordpy.agent.reporting.node_metric import NodeMetricReporter
 from koordpy.agent.states.informer import StatesInformer
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -51,6 +52,7 @@ FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
     AuditLog,
     ExecutorService,
     NodeEviction,
+    NodeMetricReporter,
     PredictServer,
     RuntimeHooks,
 )
@@ -147,6 +149,18 @@ class NodeAgent:
             Periodic("eviction-metrics", evictions.expire, 60.0, delayed=True, sleep=sleep),
             audit,
             self.hooks,
+            NodeMetricReporter(
+                self.states,
+                self.metrics,
+                self.prediction.prod_predictor,
+                cluster=cluster,
+                client=client,
+                flags=self.flags,
+                gates=gates,
+                clock=clock,
+                rng=self.handle.rng,
+                sleep=sleep,
+            ),
         ]
         """What needs the states; started in this order once they are known."""
         self.endpoints: dict[str, Endpoint] = {

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.reporting import node_metric
 from koordpy.api.core import Node, Pod
-from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.koordinator import NodeMetric, NodeResourceTopology, NodeSLO
 from koordpy.compose import debug_access
 from koordpy.compose.part import Context, PartError, PartNeeds, Routes, WorkingPart
 from koordpy.http.routes import node_agent as endpoints
@@ -32,7 +33,8 @@ class NodeAgentPart(WorkingPart):
     def needs(cls, settings: Settings) -> PartNeeds:
         """Return the node, its pods and the policies for it."""
         return PartNeeds(
-            follows=(Node, NodeResourceTopology, NodeSLO, Pod), rights=debug_access.rights(settings.debug)
+            follows=(Node, NodeMetric, NodeResourceTopology, NodeSLO, Pod),
+            rights=(*debug_access.rights(settings.debug), *node_metric.RIGHTS),
         )
 
     @property
