@@ -72,6 +72,18 @@ KINDS: Mapping[str, Kind] = {
         "the arguments of `koordpy agent`",
         "--feature-gates $name=true",
     ),
+    "collector": Kind(
+        "koordpy.collectors",
+        "Measures the load average of the node.",
+        "the arguments of `koordpy agent`",
+        "--feature-gates $name=true",
+    ),
+    "hook": Kind(
+        "koordpy.hooks",
+        "Kills all processes of annotated pods together when memory runs out.",
+        "the arguments of `koordpy agent`",
+        "--feature-gates $name=true",
+    ),
 }
 
 

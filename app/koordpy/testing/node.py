@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.files import CgroupFiles, Version
-from koordpy.agent.engine.plugins import flags_of
+from koordpy.agent.engine.plugins import declare_series, flags_of
 from koordpy.agent.interface import CgroupLayout, FlagValue, Handle, NodePlugin
 from koordpy.agent.interface.gates import GATES
 from koordpy.agent.metrics.cache import MetricCache
@@ -72,6 +72,7 @@ def set_up(
         proc_root=proc_root,
         sys_root=sys_root,
     )
+    declare_series([plugin], handle.metrics)
     made = plugin.make(handle, args)
     made.setup()
     settle(cluster)

@@ -187,6 +187,7 @@ async def test_a_switched_off_gate_leaves_cgroups_alone(
     async with working(worker):
         agent = worker.part(NodeAgentPart).agent
         await until(lambda: agent.metrics.fact(NODE_USAGE) is not None)
+        assert "ResctrlReconcile" in agent.running
         assert "CPUSuppresss" not in agent.running
     assert (files.cpus(), files.quota()) == ("0-7", "max")
 

@@ -91,6 +91,7 @@ class NodeAgent:
             Path(each) for each in (settings.cgroup_root, settings.proc_root, settings.sys_root)
         )
         self.flags = declared_flags(installed, settings.flags)
+        gates.set(installed.extension_gates(self.flags))
         self.states = StatesInformer(cluster, settings.node_name, detection.detect(root))
         self.metrics = MetricCache(clock)
         files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)

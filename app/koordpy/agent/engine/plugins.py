@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.interface.collector import Collector
-from koordpy.agent.interface.flags import FlagSet, FlagValue
-from koordpy.agent.interface.gates import GATES
+from koordpy.agent.interface.flags import FlagError, FlagSet, FlagValue
+from koordpy.agent.interface.gates import GATES, KOORDLET
 from koordpy.agent.interface.handle import Handle
 from koordpy.agent.interface.hook import Hook
-from koordpy.agent.interface.metrics import COLLECT_INTERVAL
+from koordpy.agent.interface.metrics import COLLECT_INTERVAL, Metrics
 from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.service import DeclaresFlags
@@ -19,8 +19,11 @@ from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.field_error import FieldError, shown
 from koordpy.api.plugin_errors import DuplicateName
-from koordpy.lib.feature_gates import FeatureSpec
+from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, parse, unrecognized
 from koordpy.lib.nearest import suggestion
+
+QOS_EXTENSION_PLUGINS: Final = "qos-extension-plugins"
+"""The flag that switches third-party plugins by their gates, besides `--feature-gates`."""
 
 _ARGS: Final = "agent.args"
 
@@ -82,8 +85,31 @@ class Installed:
             specs = catalogue.feature_gates(specs)
         return specs
 
+    def extension_gates(self, flags: FlagSet) -> dict[str, bool]:
+        """Return the gates that `--qos-extension-plugins` sets. Raises FlagError.
+
+        They are those that third-party collectors and QoS plugins declare, not koordlet's.
+        """
+        try:
+            given = parse(flags.text(QOS_EXTENSION_PLUGINS))
+            known = {
+                name
+                for type_ in self.types()
+                if issubclass(type_, Collector | QOSPlugin)
+                for name in type_.feature_gates
+            } - KOORDLET.keys()
+            for name in given:
+                if name not in known:
+                    raise unrecognized(name, known)
+        except FeatureGateError as error:
+            raise FlagError(f"flag {QOS_EXTENSION_PLUGINS}: {error}") from None
+        return given
+
     def build(self, args: Mapping[str, Mapping[str, Any]], handle: Handle) -> list[NodePlugin]:
-        """Create all plugins, with their arguments by name. Raises ConfigError."""
+        """Create all plugins, with their arguments by name. Raises ConfigError.
+
+        Raises MetricError if two collectors declare different series under one name.
+        """
         known = {name for name, _ in self}
         for name in args:
             if name not in known:
@@ -93,6 +119,7 @@ class Installed:
                     f"got {shown(name)}, expected an installed plugin of entry point group {groups}; {hint}"
                 )
                 raise ConfigError(FieldError(_ARGS, message))
+        declare_series(self.types(), handle.metrics)
         return [
             catalogue.make(
                 name,
@@ -111,10 +138,19 @@ def _named(handle: Handle, plugin: str) -> Handle:
     return replace(handle, executor=handle.executor.of(plugin))
 
 
+def declare_series(types: Iterable[type[NodePlugin]], metrics: Metrics) -> None:
+    """Declare the kinds of series of collectors. Raises MetricError if another has one of the same name."""
+    for type_ in types:
+        if issubclass(type_, Collector):
+            for kind in type_.kinds:
+                metrics.declare(kind)
+
+
 def flags_of(types: Iterable[type[DeclaresFlags]], given: Mapping[str, FlagValue] | None = None) -> FlagSet:
     """Return the flags of the agent itself and of these types, some of them set. Raises FlagError."""
     flags = FlagSet()
     flags.declare(COLLECT_INTERVAL, timedelta(seconds=1), "time between two measurements of usage")
+    flags.declare(QOS_EXTENSION_PLUGINS, "", "gates of third-party QoS plugins, such as A=true,B=false")
     for type_ in types:
         type_.init_flags(flags)
     for name, value in (given or {}).items():

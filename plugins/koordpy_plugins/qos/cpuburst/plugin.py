@@ -18,6 +18,7 @@ from prometheus_client import Gauge
 from koordpy.agent.interface import (
     CPU_BURST,
     NODE_CPU_INFO,
+    RECONCILE_INTERVAL,
     CgroupError,
     FlagSet,
     Handle,
@@ -26,7 +27,6 @@ from koordpy.agent.interface import (
     Update,
 )
 from koordpy.agent.interface import gates as gate_names
-from koordpy.agent.interface.plugin import RECONCILE_INTERVAL
 from koordpy.agent.toolkit import rounds
 from koordpy.agent.toolkit.metric_queries import MetricQueries
 from koordpy.api import qos

@@ -67,11 +67,20 @@ class ResctrlReconcile(QOSPlugin):
         rounds.declare_interval(flags)
 
     async def run(self) -> None:
-        """Run rounds until cancelled, if the processors can allocate. Raises OSError."""
-        if not resctrl.processors(self.handle.proc_root).can_allocate:
-            log.info("%s is off: the processors cannot allocate cache and memory bandwidth", self.name)
+        """Run rounds until cancelled, if the processors can allocate."""
+        reason = self.refusal()
+        if reason is not None:
+            log.info("%s is off: %s", self.name, reason)
             await asyncio.Event().wait()
         await rounds.run(self.handle, self.name, self.reconcile)
+
+    def refusal(self) -> str | None:
+        """Return why the processors of this node cannot be used; None if they can."""
+        try:
+            found = resctrl.processors(self.handle.proc_root)
+        except OSError as error:
+            return f"the processors are not known: {error}"
+        return None if found.can_allocate else "the processors cannot allocate cache and memory bandwidth"
 
     def reconcile(self) -> None:
         """Create the groups if need be, then update their limits and their threads."""

@@ -113,3 +113,12 @@ def test_without_a_strategy_nothing_is_mounted(tmp_path: Path) -> None:
     stage.cluster.store(NodeSLO).discard("n")
     stage.plugin.reconcile()
     assert stage.mounts == 0
+
+
+def test_processors_that_cannot_allocate_are_the_reason_to_be_off(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, CLASSES)
+    assert stage.plugin.refusal() is None
+    (stage.proc / "cpuinfo").write_text(CPU_INFO.format("GenuineIntel", "cat_l3"))
+    assert stage.plugin.refusal() == "the processors cannot allocate cache and memory bandwidth"
+    (stage.proc / "cpuinfo").unlink()
+    assert "the processors are not known" in (stage.plugin.refusal() or "")
