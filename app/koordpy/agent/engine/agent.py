@@ -37,6 +37,7 @@ from koordpy.agent.prediction.histogram import nanoseconds
 from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.reporting.audit.log import AuditLog
 from koordpy.agent.reporting.node_metric import NodeMetricReporter
+from koordpy.agent.reporting.topology_reporter import TopologyReporter
 from koordpy.agent.states.informer import StatesInformer
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -55,6 +56,7 @@ FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
     NodeMetricReporter,
     PredictServer,
     RuntimeHooks,
+    TopologyReporter,
 )
 """The services that have flags. A new one goes here, and into `services` of the agent."""
 
@@ -150,6 +152,7 @@ class NodeAgent:
             Periodic("eviction-metrics", evictions.expire, 60.0, delayed=True, sleep=sleep),
             audit,
             self.hooks,
+            TopologyReporter(self.handle, self.states),
             NodeMetricReporter(
                 self.states,
                 self.metrics,

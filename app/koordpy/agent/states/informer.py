@@ -49,6 +49,7 @@ class StatesInformer:
         self._slos = cluster.store(NodeSLO, selector=itself, optional=True)
         self._topologies = cluster.store(NodeResourceTopology, selector=itself, optional=True)
         self._slo: NodeSLOSpec | None = None
+        self._local_topology: NodeResourceTopology | None = None
         self._mailboxes = {type_: _Mailbox() for type_ in StateType}
         self._slos.subscribe(self._slo_seen, lambda _, new: self._slo_seen(new), self._slo_gone)
         self._pods.subscribe(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
@@ -72,8 +73,17 @@ class StatesInformer:
         return self._slo
 
     def topology(self) -> NodeResourceTopology | None:
-        """Return this node's NodeResourceTopology."""
+        """Return this node's NodeResourceTopology: the one that the agent computed, else the one reported."""
+        return self._local_topology or self.reported_topology()
+
+    def reported_topology(self) -> NodeResourceTopology | None:
+        """Return the NodeResourceTopology object of the API server."""
         return self._topologies.get("", self.node_name)
+
+    def set_topology(self, topology: NodeResourceTopology) -> None:
+        """Replace the topology that the agent computed."""
+        self._local_topology = topology
+        self.send_callback(StateType.NODE_TOPOLOGY)
 
     def pods(self) -> list[PodMeta]:
         """Return all pods that are bound to this node."""
@@ -150,7 +160,7 @@ class StatesInformer:
             self.send_callback(StateType.ALL_PODS)
 
     def _topology_seen(self, topology: NodeResourceTopology) -> None:
-        if topology.metadata.name == self.node_name:
+        if topology.metadata.name == self.node_name and self._local_topology is None:
             self.send_callback(StateType.NODE_TOPOLOGY)
 
     def _node_seen(self, node: Node) -> None:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
-from koordpy.agent.reporting import node_metric
+from koordpy.agent.reporting import node_metric, topology_reporter
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric, NodeResourceTopology, NodeSLO
 from koordpy.compose import debug_access
@@ -34,7 +34,7 @@ class NodeAgentPart(WorkingPart):
         """Return the node, its pods and the policies for it."""
         return PartNeeds(
             follows=(Node, NodeMetric, NodeResourceTopology, NodeSLO, Pod),
-            rights=(*debug_access.rights(settings.debug), *node_metric.RIGHTS),
+            rights=(*debug_access.rights(settings.debug), *node_metric.RIGHTS, *topology_reporter.RIGHTS),
         )
 
     @property

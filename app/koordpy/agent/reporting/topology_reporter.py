@@ -1,0 +1,193 @@
+"""The service that keeps the node's topology current, and writes it to the API server when it changed."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from koordpy.agent.interface.facts import NODE_CPU_INFO, NODE_NUMA_INFO
+from koordpy.agent.interface.flags import FlagSet
+from koordpy.agent.interface.gates import NODE_TOPOLOGY_REPORT
+from koordpy.agent.interface.handle import Handle
+from koordpy.agent.reporting import topology_zones
+from koordpy.agent.reporting.kubelet_cpu_state import KubeletCPUs
+from koordpy.agent.reporting.node_topology import MANAGED_ANNOTATIONS, NodeTopology, topology_of
+from koordpy.agent.states.informer import StatesInformer
+from koordpy.api.core import Node
+from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.needs import Right
+from koordpy.api.scheme import decode, resource_of
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.cluster.retry import retried
+
+log = logging.getLogger(__name__)
+
+INTERVAL_FLAG: Final = "node-topology-sync-interval"
+_RESOURCE: Final = resource_of(NodeResourceTopology)
+_STATE_FILE: Final = "cpu_manager_state"
+_CONFIG_SECONDS: Final = 30.0
+"""The age at which kubelet's configuration is asked for again; it changes only with a restart of kubelet."""
+
+RIGHTS: Final = tuple(
+    Right(verb, "noderesourcetopologies", "topology.node.k8s.io") for verb in ("get", "create", "update")
+)
+"""What it needs besides following the object."""
+
+KubeletConfig = Callable[[], Awaitable[dict[str, Any]]]
+"""Returns kubelet's configuration; raises OSError."""
+
+
+class TopologyReporter:
+    """Computes the NodeResourceTopology of the node, and writes it where its gate is on."""
+
+    name: Final = "node-topology"
+
+    def __init__(
+        self,
+        handle: Handle,
+        states: StatesInformer,
+        *,
+        kubelet_dir: Path = Path("/var/lib/kubelet"),
+        kubelet_config: KubeletConfig | None = None,
+    ) -> None:
+        self._handle, self._states = handle, states
+        self._state_file = kubelet_dir / _STATE_FILE
+        self._ask_kubelet = kubelet_config
+        self._config: dict[str, Any] = {}
+        self._config_read = float("-inf")
+        self._local: NodeTopology | None = None
+        self._written: tuple[NodeTopology, str] | None = None
+        """What was last found or written, with the resourceVersion of the object."""
+        self._failure: str | None = "has not been computed yet"
+
+    @classmethod
+    def init_flags(cls, flags: FlagSet) -> None:
+        """Declare the interval."""
+        flags.declare(
+            INTERVAL_FLAG, timedelta(seconds=3), "time between two computations of the node's topology"
+        )
+
+    async def run(self) -> None:
+        """Report until cancelled; an interval of 0 or less switches it off."""
+        interval = self._handle.flags.duration(INTERVAL_FLAG).total_seconds()
+        if interval <= 0:
+            self._failure = None
+            await asyncio.Event().wait()
+        while True:
+            try:
+                await self.sync()
+            except (ApiError, ConnectionFailed, OSError, ValueError) as error:
+                if self._failure != str(error):
+                    log.warning("the topology of the node is not reported: %s", error)
+                self._failure = str(error)
+            await self._handle.sleep(interval)
+
+    def not_ready(self) -> str | None:
+        """Return None: a missing CRD or right to report must not stop the agent."""
+        return None
+
+    async def sync(self) -> None:
+        """Compute the topology once, and write it if it differs. Raises ApiError, OSError or ValueError."""
+        handle = self._handle
+        node = handle.states.node()
+        cpus, numa = handle.metrics.fact(NODE_CPU_INFO), handle.metrics.fact(NODE_NUMA_INFO)
+        if node is None or cpus is None or numa is None:
+            return
+        kubelet = await self._kubelet()
+        topology = topology_of(node, cpus, numa, handle.states.pods(), kubelet)
+        if topology != self._local:
+            self._local = topology
+            self._states.set_topology(decode(NodeResourceTopology, _updated(_new(node), topology)))
+        if handle.client is not None and handle.gates.enabled(NODE_TOPOLOGY_REPORT):
+            await self._report(node, topology)
+        self._failure = None
+
+    async def _kubelet(self) -> KubeletCPUs:
+        if self._ask_kubelet is None:
+            return KubeletCPUs()
+        now = self._handle.clock.monotonic()
+        if now - self._config_read >= _CONFIG_SECONDS:
+            self._config = await self._ask_kubelet()
+            self._config_read = now
+        kubelet = KubeletCPUs(self._config)
+        if not kubelet.is_static:
+            return kubelet
+        try:
+            return KubeletCPUs(self._config, self._state_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return kubelet
+
+    async def _report(self, node: Node, topology: NodeTopology) -> None:
+        seen = self._states.reported_topology()
+        if seen is not None and self._written == (topology, seen.metadata.resource_version):
+            return
+        handle = self._handle
+        await retried(lambda: self._write(node, topology), rng=handle.rng, sleep=handle.sleep)
+
+    async def _write(self, node: Node, topology: NodeTopology) -> None:
+        client = self._handle.client
+        assert client is not None
+        name = node.metadata.name
+        try:
+            document = await client.get_raw(_RESOURCE, "", name)
+        except NotFound:
+            document = await client.create_raw(_RESOURCE, "", _updated(_new(node), topology))
+        else:
+            if is_changed(document, topology):
+                document = await client.update_raw(_RESOURCE, "", name, _updated(document, topology))
+        self._written = (topology, document["metadata"].get("resourceVersion", ""))
+
+
+def is_changed(document: dict[str, Any], topology: NodeTopology) -> bool:
+    """Return whether an object differs in what the agent manages; annotations are compared as JSON."""
+    metadata = document.get("metadata") or {}
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    if document.get("topologyPolicies") != [topology.policy]:
+        return True
+    for name in MANAGED_ANNOTATIONS:
+        if name not in annotations or _json(annotations[name]) != _json(topology.annotations[name]):
+            return True
+    if any(labels.get(name) != value for name, value in topology.labels.items()):
+        return True
+    return not topology_zones.equal(document.get("zones") or [], topology.zones)
+
+
+def _updated(document: dict[str, Any], topology: NodeTopology) -> dict[str, Any]:
+    metadata = dict(document["metadata"])
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **topology.annotations}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **topology.labels}
+    zones = topology_zones.merged(document.get("zones") or (), topology.zones)
+    return {**document, "metadata": metadata, "topologyPolicies": [topology.policy], "zones": zones}
+
+
+def _new(node: Node) -> dict[str, Any]:
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": node.metadata.name,
+        "uid": node.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha1",
+        "kind": "NodeResourceTopology",
+        "metadata": {
+            "name": node.metadata.name,
+            "labels": {"app.kubernetes.io/managed-by": "Koordinator"},
+            "ownerReferences": [owner],
+        },
+        "topologyPolicies": ["None"],
+        "zones": [],
+    }
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
