@@ -88,7 +88,7 @@ def _known() -> Mapping[str, FeatureSpec]:
 
     parts = (
         serving(),
-        controllers.installed().feature_gates({}),
+        controllers.gate_specs(controllers.installed()),
         descheduling.installed().feature_gates(transformers.SPECS),
         AgentPlugins.find().gate_specs(),
     )

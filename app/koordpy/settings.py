@@ -207,6 +207,9 @@ class ControllersSettings(ConfigModel):
     """Koordinator's `--controllers`: `NAME` enables, `-NAME` disables, `*` enables all that are not named."""
     args: dict[str, dict[str, Any]] = {}
     """Arguments by the name of the controller."""
+    config_namespace: str = "koordinator-system"
+    slo_config_name: str = "slo-controller-config"
+    """The ConfigMap of the SLO controllers: Koordinator's `--config-namespace` and `--slo-config-name`."""
     lease: LeaseSettings = LeaseSettings()
     """Koordinator's Lease: koord-manager and koordpy's controllers never run at the same time."""
 

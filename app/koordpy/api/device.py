@@ -3,9 +3,19 @@
 Source: Koordinator, `apis/scheduling/v1alpha1/device_types.go`.
 """
 
+from typing import Any, Final
+
 import msgspec
 
 from .meta import Condition, KubeObject, ResourceList, Struct
+
+
+class _AbsentList(list[Any]):
+    """The value of a list that an object does not have: an empty list that can be told from a given one."""
+
+
+class _AbsentDict(dict[str, Any]):
+    """As `_AbsentList`, for maps."""
 
 
 class DeviceTopology(Struct):
@@ -39,11 +49,11 @@ class DeviceInfo(Struct):
     minor: int | None = None
     module_id: int | None = msgspec.field(default=None, name="moduleID")
     health: bool = False
-    labels: dict[str, str] = {}
-    resources: ResourceList = {}
+    labels: dict[str, str] = msgspec.field(default_factory=_AbsentDict)
+    resources: ResourceList = msgspec.field(default_factory=_AbsentDict)
     topology: DeviceTopology | None = None
-    vf_groups: list[VirtualFunctionGroup] = []
-    conditions: list[Condition] = []
+    vf_groups: list[VirtualFunctionGroup] = msgspec.field(default_factory=_AbsentList)
+    conditions: list[Condition] = msgspec.field(default_factory=_AbsentList)
 
 
 class Device(KubeObject):
@@ -52,6 +62,23 @@ class Device(KubeObject):
     class Spec(Struct):
         """All devices."""
 
-        devices: list[DeviceInfo] = []
+        devices: list[DeviceInfo] = msgspec.field(default_factory=_AbsentList)
 
     spec: Spec = msgspec.field(default_factory=Spec)
+
+
+_COLLECTIONS: Final = ("labels", "resources", "vf_groups", "conditions")
+
+
+def same_devices(old: Device, new: Device) -> bool:
+    """Return whether two Devices list the same, as Go compares them: an absent list is not an empty one."""
+    ours, theirs = old.spec.devices, new.spec.devices
+    return (
+        type(ours) is type(theirs)
+        and ours == theirs
+        and all(
+            type(getattr(one, name)) is type(getattr(other, name))
+            for one, other in zip(ours, theirs, strict=True)
+            for name in _COLLECTIONS
+        )
+    )

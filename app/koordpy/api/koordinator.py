@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from .meta import KubeObject, LabelSelector, ResourceList, Struct
+from .quantity import WireQuantity
 from .slo.node_slo import NodeSLOSpec
 from .slo.rules import WireDuration
 
@@ -116,6 +117,12 @@ class MetricAggregatePolicy(Struct):
     durations: list[WireDuration] | None = None
 
 
+class ReclaimableMetric(Struct):
+    """What pods of one priority request and, as predicted, will not use."""
+
+    resource: ResourceMap = msgspec.field(default_factory=ResourceMap)
+
+
 class NodeMetric(KubeObject):
     """The measured usage of a node and its pods; cluster-scoped, named after the node."""
 
@@ -139,6 +146,7 @@ class NodeMetric(KubeObject):
         node_metric: NodeMetricInfo | None = None
         pods_metric: list[PodMetricInfo | None] = []
         host_application_metric: list[HostApplicationMetric | None] = []
+        prod_reclaimable_metric: ReclaimableMetric | None = None
 
     spec: Spec = msgspec.field(default_factory=Spec)
     status: MetricStatus = msgspec.field(default_factory=MetricStatus)
@@ -150,5 +158,28 @@ class NodeSLO(KubeObject):
     spec: NodeSLOSpec = msgspec.field(default_factory=NodeSLOSpec)
 
 
+class ZoneResource(Struct):
+    """One resource of a zone."""
+
+    name: str = ""
+    capacity: WireQuantity = "0"
+    allocatable: WireQuantity = "0"
+    available: WireQuantity = "0"
+
+
+class Zone(Struct):
+    """A NUMA zone."""
+
+    name: str = ""
+    type: str = ""
+    parent: str = ""
+    costs: list[dict[str, Any]] = []
+    attributes: list[dict[str, Any]] = []
+    resources: list[ZoneResource] = []
+
+
 class NodeResourceTopology(KubeObject):
     """topology.node.k8s.io/v1alpha1: NUMA zones and, in annotations, CPU topology and policies."""
+
+    topology_policies: list[str] = []
+    zones: list[Zone] = []

@@ -121,6 +121,13 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     metavar="NAME.FIELD=VALUE",
     help="An argument of a controller, e.g. colocationprofile.reconcileByDefault=true.",
 )
+@click.option(
+    "--noderesource-plugins",
+    metavar="LIST",
+    help="Plugins of the noderesource controller, such as *,-MidResource (default: all).",
+)
+@click.option("--config-namespace", help="Namespace of slo-controller-config (default: koordinator-system).")
+@click.option("--slo-config-name", help="The SLO controllers' ConfigMap (default: slo-controller-config).")
 @click.option("--dry-run", is_flag=True, help="Descheduler: decide, but evict nothing.")
 @click.pass_obj
 def worker(obj: dict[str, Any], /, **options: Any) -> None:
@@ -142,7 +149,11 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
         },
         "controllers": {
             "selection": _list(options["controllers"]),
-            "args": _controller_args(options["controller_arg"]),
+            "args": _with_plugins(
+                _controller_args(options["controller_arg"]), _list(options["noderesource_plugins"])
+            ),
+            "configNamespace": options["config_namespace"],
+            "sloConfigName": options["slo_config_name"],
         },
     }
     belongs = {
@@ -151,6 +162,9 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
         "--dry-run": "descheduler",
         "--controllers": "controllers",
         "--controller-arg": "controllers",
+        "--noderesource-plugins": "controllers",
+        "--config-namespace": "controllers",
+        "--slo-config-name": "controllers",
     }
     given = {
         option: part
@@ -288,4 +302,11 @@ def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
             args.setdefault(name, {})[field] = read_yaml(value)
         except DocumentError as error:
             raise Failure(f"--controller-arg: got {text!r}, expected a YAML value: {error}") from None
+    return args
+
+
+def _with_plugins(args: dict[str, Any], plugins: list[str] | None) -> dict[str, Any]:
+    """Add the plugins of the noderesource controller to arguments of controllers."""
+    if plugins is not None:
+        args.setdefault("noderesource", {})["plugins"] = plugins
     return args

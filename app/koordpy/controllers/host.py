@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from koordpy.api.catalogue import Catalogue
 from koordpy.lib import supervise
-from koordpy.lib.feature_gates import FeatureGates
+from koordpy.lib.feature_gates import FeatureGates, FeatureSpec
 
 from . import metrics, selection
 from .interface import Controller, Handle
+from .noderesource import catalogue as noderesources
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +27,16 @@ def installed() -> Catalogue[Controller]:
     return Catalogue(GROUP, Controller)  # type: ignore[type-abstract]
 
 
+def gate_specs(catalogue: Catalogue[Controller]) -> dict[str, FeatureSpec]:
+    """Return the gates of all controllers, and of the plugins of noderesource. Raises PluginError."""
+    return noderesources.installed().feature_gates(catalogue.feature_gates({}))
+
+
 def feature_gates(
     catalogue: Catalogue[Controller], settings: Mapping[str, bool] | None = None
 ) -> FeatureGates:
-    """Return the gates of all controllers, some of them set. Raises PluginError, FeatureGateError."""
-    return FeatureGates(catalogue.feature_gates({}), settings)
+    """Return these gates, some of them set. Raises PluginError, FeatureGateError."""
+    return FeatureGates(gate_specs(catalogue), settings)
 
 
 def build(

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from koordpy.api.meta import KubeObject
 from koordpy.api.plugin import BasePlugin, PluginArgs
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import WARNING, Recorder
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 
@@ -30,6 +32,10 @@ class Handle:
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    events: Recorder | None = None
+    config_namespace: str = "koordinator-system"
+    slo_config_name: str = "slo-controller-config"
+    """Where the configuration of the SLO controllers is."""
 
     @property
     def client(self) -> Client:
@@ -37,6 +43,11 @@ class Handle:
         if self.connected is None:
             raise RuntimeError("this controller has no API server to write to")
         return self.connected
+
+    def report(self, regarding: KubeObject, reason: str, message: str, *, type_: str = WARNING) -> None:
+        """Record an event about an object, if events are recorded."""
+        if self.events is not None:
+            self.events.event(regarding, type_, reason, message)
 
     def queue(self, name: str) -> WorkQueue:
         """Return a new queue, by the handle's clock."""

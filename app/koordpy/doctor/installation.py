@@ -124,7 +124,7 @@ class Installation:
     def _controllers(self) -> None:
         installed = controller_host.installed()
         settings = self.settings.worker.controllers
-        chosen = gates.chosen(installed.feature_gates({}), self.settings.feature_gates)
+        chosen = gates.chosen(controller_host.gate_specs(installed), self.settings.feature_gates)
         names = {
             controller.name
             for controller in controller_host.build(

@@ -28,9 +28,8 @@ def parse(text: str) -> dict[str, Any]:
 
 def read(type_: type[T], document: Mapping[str, Any], path: str = "") -> T:
     """Return an object as a struct. Raises DecodeError naming the path and what was expected there."""
-    known = _canonical(type_, document, path)
     try:
-        return msgspec.convert(known, type_)
+        return msgspec.convert(_canonical(type_, document, path), type_)
     except msgspec.ValidationError as error:
         raise DecodeError(f"{path}: {error}" if path else str(error)) from None
 
@@ -53,11 +52,16 @@ def _folded(names: frozenset[str]) -> Mapping[str, str]:
 
 def _canonical(type_: type[msgspec.Struct], document: Mapping[str, Any], path: str) -> dict[str, Any]:
     fields = fields_of(type_)
-    return {
-        name: _value(fields[name], value, f"{path}.{name}" if path else name)
-        for name, value in members(document, names_of(type_)).items()
-        if value is not None
-    }
+    folded = _folded(names_of(type_))
+    read: dict[str, Any] = {}
+    for key, value in document.items():
+        name = key if key in fields else folded.get(key.casefold())
+        if name is None or value is None:
+            continue
+        if name in read:  # of several spellings the last counts, but a wrong value of any is an error
+            msgspec.convert({name: read[name]}, type_)
+        read[name] = _value(fields[name], value, f"{path}.{name}" if path else name)
+    return read
 
 
 def _value(field: Field, value: Any, path: str) -> Any:

@@ -36,14 +36,22 @@ class ControllersPart(WorkingPart):
 
     @property
     def gates(self) -> Mapping[str, FeatureSpec]:
-        """The gates of all installed controllers."""
-        return self.catalogue.feature_gates({})
+        """The gates of all installed controllers, and of the plugins of noderesource."""
+        return controller_host.gate_specs(self.catalogue)
 
     def prepare(self) -> None:
         """Create the controllers and set them up. Raises PartError if there is none, and no other part."""
         process, settings = self.process, self.process.settings.worker
         chosen = settings.controllers
-        handle = Handle(process.cluster, process.gates, process.client, process.clock)
+        handle = Handle(
+            process.cluster,
+            process.gates,
+            process.client,
+            process.clock,
+            events=process.events,
+            config_namespace=chosen.config_namespace,
+            slo_config_name=chosen.slo_config_name,
+        )
         self.host = ControllerHost(
             controller_host.build(self.catalogue, chosen.selection, chosen.args, handle)
         )

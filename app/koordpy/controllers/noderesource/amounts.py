@@ -1,0 +1,97 @@
+"""Amounts of cpu and memory in billionths, exact, and how they are rounded and written.
+
+All sums are integers; the rounding to thousandths or whole numbers is Go's, and so is the truncation of
+products with doubles. Source: Kubernetes, `k8s.io/apimachinery/pkg/api/resource`; Koordinator,
+`pkg/util/resource.go`.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from koordpy.api.quantity import MILLI, NANO, Format, Quantity, WireQuantity, milli_value, nano_value
+from koordpy.api.resource_names import CPU, MEMORY
+from koordpy.lib import int64
+
+NANOS_PER_MILLI: Final = 10**6
+NANOS_PER_UNIT: Final = 10**9
+_GIGA: Final = 10**18
+
+
+class Amounts(NamedTuple):
+    """Cpu and memory in billionths of cores and bytes."""
+
+    cpu: int = 0
+    memory: int = 0
+
+    def plus(self, other: "Amounts") -> "Amounts":
+        """Return the sum."""
+        return Amounts(self.cpu + other.cpu, self.memory + other.memory)
+
+    def minus(self, other: "Amounts") -> "Amounts":
+        """Return the difference, which may be negative."""
+        return Amounts(self.cpu - other.cpu, self.memory - other.memory)
+
+    def at_least(self, other: "Amounts") -> "Amounts":
+        """Return the larger amount of each."""
+        return Amounts(max(self.cpu, other.cpu), max(self.memory, other.memory))
+
+    def divided(self, parts: int) -> "Amounts":
+        """Return one of several parts, rounded up to thousandths (of bytes too)."""
+        return Amounts(_divided(self.cpu, parts), _divided(self.memory, parts))
+
+
+NOTHING: Final = Amounts()
+
+
+def read(amounts: Mapping[str, WireQuantity]) -> Amounts:
+    """Return cpu and memory of a resource list; what is missing is 0. Raises QuantityError."""
+    cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
+    return Amounts(0 if cpu is None else nano_value(cpu), 0 if memory is None else nano_value(memory))
+
+
+def milli(nanos: int) -> int:
+    """Return thousandths, rounded away from zero, 64 bits."""
+    return int64.wrap(_away_from_zero(nanos, NANOS_PER_MILLI))
+
+
+def whole(nanos: int) -> int:
+    """Return a whole number, rounded away from zero, 64 bits."""
+    return int64.wrap(_away_from_zero(nanos, NANOS_PER_UNIT))
+
+
+def giga(nanos: int) -> int:
+    """Return billions, rounded away from zero."""
+    return int64.wrap(_away_from_zero(nanos, _GIGA))
+
+
+def times_milli(nanos: int, factor: float) -> int:
+    """Return thousandths times a factor, truncated to thousandths; in billionths."""
+    return int64.from_float(float(milli(nanos)) * factor) * NANOS_PER_MILLI
+
+
+def times_whole(nanos: int, factor: float) -> int:
+    """Return a whole number times a factor, truncated; in billionths."""
+    return int64.from_float(float(whole(nanos)) * factor) * NANOS_PER_UNIT
+
+
+def quantity(nanos: int, format: Format = Format.DECIMAL_SI) -> Quantity:
+    """Return a quantity of an amount in billionths."""
+    for scale, divisor in ((0, NANOS_PER_UNIT), (MILLI, NANOS_PER_MILLI)):
+        if nanos % divisor == 0 and int64.fits(nanos // divisor):
+            return Quantity.of_scaled(nanos // divisor, scale, format)
+    return Quantity(nanos, NANO, format, big=not int64.fits(nanos))
+
+
+def differs(old: WireQuantity, new: WireQuantity, threshold: float) -> bool:
+    """Return whether an amount changed by more than a share of its old value."""
+    before, after = milli_value(old), milli_value(new)
+    return abs(float(int64.wrap(after - before))) > float(before) * threshold
+
+
+def _away_from_zero(number: int, divisor: int) -> int:
+    return -(-number // divisor) if number >= 0 else -((divisor - 1 - number) // divisor)
+
+
+def _divided(nanos: int, parts: int) -> int:
+    return math.ceil(float(milli(nanos)) / float(parts)) * NANOS_PER_MILLI

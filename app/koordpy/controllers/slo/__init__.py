@@ -1,0 +1,1 @@
+"""What the SLO controllers share: slo-controller-config as each has read it, objects of nodes, metrics."""

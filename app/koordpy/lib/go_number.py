@@ -1,0 +1,63 @@
+"""Numbers and booleans as Go reads and writes them.
+
+Source: Go, `strconv` and the verb `%v` of `fmt`.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_INFINITE: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+_LONGEST: Final = 4000
+_LEAST_EXPONENT, _LARGEST_EXPONENT = -4, 5
+
+_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "false", "FALSE", "False"), False
+)
+
+
+def parse_float(text: str) -> float | None:
+    """Read a double (also `inf`, `nan` and hexadecimal); None if it is not one, or out of range."""
+    if len(text) > _LONGEST:
+        return None
+    if _INFINITE.fullmatch(text):
+        return float(text)
+    if _DECIMAL.fullmatch(text):
+        number = float(text)
+    elif _HEXADECIMAL.fullmatch(text):
+        try:
+            number = float.fromhex(text)
+        except OverflowError:
+            return None
+    else:
+        return None
+    return None if number in (float("inf"), float("-inf")) else number
+
+
+def parse_bool(text: str) -> bool | None:
+    """Read a boolean, None if it is none."""
+    return _BOOLEANS.get(text)
+
+
+def general(number: float) -> str:
+    """Write a double as `%v` does: the shortest digits, with an exponent below 0.0001 and from 1e+06 on."""
+    if number != number or number in (float("inf"), float("-inf")):
+        return {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}[str(number)]
+    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    if number == 0:
+        return "-0" if sign else "0"
+    point = len(digits) + exponent - 1
+    text = "".join(map(str, digits))
+    prefix = "-" if sign else ""
+    if _LEAST_EXPONENT <= point <= _LARGEST_EXPONENT:
+        return prefix + format(Decimal(repr(abs(number))).normalize(), "f")
+    mantissa = text[0] + (f".{text[1:]}" if len(text) > 1 else "")
+    return f"{prefix}{mantissa}e{'-' if point < 0 else '+'}{abs(point):02d}"
+
+
+def fixed(number: float, decimals: int) -> str:
+    """Write a double with a number of decimals, its exact value rounded half to even."""
+    return f"{number:.{decimals}f}"

@@ -1,0 +1,1 @@
+"""NodeMetrics, and how nodes measure."""

@@ -1,0 +1,1 @@
+"""Resources that nodes offer beyond what kubelets report."""

@@ -1,0 +1,1 @@
+"""Resources for batch pods."""

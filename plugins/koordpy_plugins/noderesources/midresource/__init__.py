@@ -1,0 +1,1 @@
+"""Resources for mid pods."""

@@ -1,0 +1,1 @@
+"""RDMA cards of a node."""

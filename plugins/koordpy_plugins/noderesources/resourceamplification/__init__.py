@@ -1,0 +1,1 @@
+"""The ratios by which a node's allocatable resources are amplified."""
