@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from koordpy import settings
-from koordpy.api import core
+from koordpy.api import core, extension
 from koordpy.api.core import (
     Namespace,
     Node,
@@ -52,6 +52,8 @@ BASE = DEPLOY / "kustomize" / "base"
 SYSTEM = "koordinator-system"
 LATE: tuple[type[KubeObject], ...] = (core.Service, ReplicationController, ReplicaSet, StatefulSet)
 """What is followed only once koordpy ranks nodes itself."""
+BATCH_CPU = extension.BATCH_CPU
+AMPLIFICATION = extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO
 TOKEN = "a-token"
 SECRET = "koordinator-webhook-certs"
 
@@ -313,6 +315,7 @@ async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connect
             await asyncio.sleep(0.05)
         late = [worker.cluster.late_store(type_) for type_ in LATE]
         await until(lambda: all(store.synced for store in late))
+        await use_slo_controllers(client)
     not_seen = (
         # The policy Delete; a job whose time to live is over.
         "delete pods",
@@ -326,7 +329,79 @@ async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connect
         "watch clonesets.apps.kruise.io",
         "watch statefulsets.apps.kruise.io",
     )
-    assert_fits("worker", "koordpy-worker", connection, *(f"koordpy-worker: {right}" for right in not_seen))
+    of_slo = (
+        # A NodeResourceTopology that changed before the write; a repeated event.
+        "get noderesourcetopologies.topology.node.k8s.io",
+        "patch events.events.k8s.io",
+    )
+    seldom = [f"koordpy-worker: {right}" for right in not_seen]
+    seldom += [f"koordpy-worker-slo: {right}" for right in of_slo]
+    assert_fits("worker", "koordpy-worker", connection, *seldom)
+
+
+async def use_slo_controllers(client: Client) -> None:
+    """Add a node with batch resources, amplified, and with NUMA zones; change its policy; remove it."""
+    amplified = '{"enable":true,"resourceAmplificationRatio":{"cpu":1.5}}'
+    data = {"colocation-config": '{"enable":true}', "resource-amplification-config": amplified}
+    config = {"metadata": {"name": "slo-controller-config", "namespace": SYSTEM}, "data": data}
+    await create(client, resource_of(core.ConfigMap), config)
+    amounts = {"cpu": "8", "memory": "16Gi"}
+    await create(
+        client,
+        resource_of(Node),
+        {"metadata": {"name": "colocated"}},
+        {"capacity": amounts, "allocatable": amounts},
+    )
+    resource = {"capacity": "8", "allocatable": "8", "available": "8"}
+    zones = [{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", **resource}]}]
+    topology = {"metadata": {"name": "colocated"}, "topologyPolicies": ["None"], "zones": zones}
+    await create(client, resource_of(NodeResourceTopology), topology)
+    for type_ in (NodeMetric, NodeSLO):
+        await seen(client, type_, lambda _: True)
+    used = {"resources": {"cpu": "1", "memory": "1Gi"}}
+    status = {
+        "updateTime": format_time(datetime.now(UTC)),
+        "nodeMetric": {"nodeUsage": used, "systemUsage": used},
+    }
+    await client.patch_status(NodeMetric, "", "colocated", {"status": status})
+    await seen(client, Node, lambda node: BATCH_CPU in node.status.allocatable)
+    await seen(client, Node, lambda node: AMPLIFICATION in node.metadata.annotations)
+    await seen(
+        client,
+        NodeResourceTopology,
+        lambda found: any(item.name == BATCH_CPU for item in found.zones[0].resources),
+    )
+    changed = {
+        "colocation-config": '{"enable":true,"metricReportIntervalSeconds":30}',
+        "resource-threshold-config": '{"clusterStrategy":{"enable":true}}',
+    }
+    await client.patch(core.ConfigMap, SYSTEM, "slo-controller-config", {"data": changed})
+    await seen(client, NodeMetric, lambda found: _interval(found) == 30)
+    await seen(client, NodeSLO, lambda found: bool(_threshold(found)))
+    await client.patch(core.ConfigMap, SYSTEM, "slo-controller-config", {"data": {"colocation-config": "{"}})
+    await client.delete(Node, "", "colocated")
+    for type_ in (NodeMetric, NodeSLO):
+        while any(item.metadata.name == "colocated" for item in await client.list_all(type_)):
+            await asyncio.sleep(0.05)
+
+
+async def seen(client: Client, type_: Any, condition: Callable[[Any], bool]) -> None:
+    """Wait until the object of the colocated node is there and as expected."""
+    while True:
+        found = [item for item in await client.list_all(type_) if item.metadata.name == "colocated"]
+        if found and condition(found[0]):
+            return
+        await asyncio.sleep(0.05)
+
+
+def _interval(node_metric: NodeMetric) -> int | None:
+    policy = node_metric.spec.metric_collect_policy
+    return None if policy is None else policy.report_interval_seconds
+
+
+def _threshold(node_slo: NodeSLO) -> bool | None:
+    section = node_slo.spec.resource_used_threshold_with_be
+    return None if section is None else section.enable
 
 
 async def test_qos_agent(tmp_path: Path, server: ApiServer, client: Client, connection: Recording) -> None:

@@ -210,7 +210,13 @@ def test_explain_is_readable_by_programs(output, load):
             "--scheduler-config: part descheduler does not run",
         ),
         (
-            ["worker", "--parts", "controllers", "--server", "http://127.0.0.1:1"],
+            [
+                "worker",
+                "--parts=controllers",
+                "--controllers=colocationprofile",
+                "--server",
+                "http://127.0.0.1:1",
+            ],
             "",
             "leave none of the controllers: colocationprofile (feature gate ColocationProfileController)",
         ),

@@ -27,7 +27,7 @@ from koordpy.agent.states.informer import StatesInformer
 from koordpy.api.core import Node, Pod
 from koordpy.api.needs import Needs, Right
 from koordpy.api.plugin import PluginArgs
-from koordpy.api.scheme import Resource
+from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.compose import trial_scheduling
 from koordpy.controllers import host as controller_host
@@ -219,15 +219,26 @@ def _controllers() -> Iterator[Feature]:
         cluster = Cluster()
         handle = controller_handle(gates, cluster)
         elsewhere = _elsewhere(type_.needs, partial(_set_up, type_, handle))
+        whole = {store.type for store in cluster.stores if not store.selector.namespace}
         yield Feature(
             part=Part.CONTROLLERS,
             name=name,
-            follows=followed({store.type for store in cluster.stores} | set(type_.needs.later)),
-            rights=type_.needs.rights,
+            follows=followed(whole | set(type_.needs.later)),
+            rights=(*type_.needs.rights, *_in_namespaces(cluster)),
             gates=(type_.feature,) if type_.feature else (),
             on_by_default=type_.feature is None or gates.enabled(type_.feature),
             elsewhere=elsewhere,
         )
+
+
+def _in_namespaces(cluster: Cluster) -> Iterator[Right]:
+    """Yield the rights to follow what is followed in one namespace alone."""
+    for store in cluster.stores:
+        selector, resource = store.selector, resource_of(store.type)
+        name = selector.fields.removeprefix("metadata.name=") if "metadata.name=" in selector.fields else ""
+        if selector.namespace:
+            for verb in ("list", "watch"):
+                yield Right(verb, resource.plural, resource.group, selector.namespace, name)
 
 
 def _set_up(type_: type[Controller], handle: ControllerHandle) -> None:

@@ -407,8 +407,16 @@ async def test_a_worker_applies_profiles_and_another_takes_over(
 @pytest.mark.parametrize(
     ("settings", "error", "complaint"),
     [
-        ({"gates": {}}, PartError, "nothing to run: .*'\\*' and the feature gates leave none"),
-        ({"selection": ["-colocationprofile", "*"]}, PartError, "leave none of the controllers"),
+        (
+            {"selection": ["colocationprofile"], "gates": {}},
+            PartError,
+            "nothing to run: .*'colocationprofile' and the feature gates leave none",
+        ),
+        (
+            {"selection": ["-colocationprofile", "-nodemetric", "-noderesource", "-nodeslo", "*"]},
+            PartError,
+            "leave none of the controllers",
+        ),
         ({"selection": ["typo"]}, ConfigError, "got 'typo'"),
         ({"gates": {"Nope": True}}, FeatureGateError, "Nope"),
         (

@@ -413,7 +413,7 @@ def test_the_chart_knows_all_feature_gates() -> None:
     found = {part: set(re.findall(r"- (\w+)", names)) for part, names in sections.items()}
     assert found == {
         "webhook": set(admission_gates.SPECS),
-        "worker": set(controller_host.installed().feature_gates({})),
+        "worker": set(controller_host.gate_specs(controller_host.installed())),
         "qos": set(qos_gates.GATES),
     }
     schema = json.loads((CHART / "values.schema.json").read_text())

@@ -162,7 +162,14 @@ def derived(part: Part) -> set[Right]:
         worker = given.worker.model_copy(update={"descheduler": descheduler})
         given = given.model_copy(update={"worker": worker})
     of_part = [feature for feature in features() if feature.part is part]
-    return needed_rights(part, given, [f for f in of_part if f.on_by_default or f.name in CONFIGURED])
+    on = [feature for feature in of_part if feature.on_by_default or feature.name in CONFIGURED]
+    needed = needed_rights(part, given, on)
+    if part is Part.DESCHEDULER:  # the worker runs the controllers too
+        controllers = [
+            found for found in features() if found.part is Part.CONTROLLERS and found.on_by_default
+        ]
+        needed |= needed_rights(Part.CONTROLLERS, given, controllers)
+    return needed
 
 
 def granted(part: Part) -> set[Right]:

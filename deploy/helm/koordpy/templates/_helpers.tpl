@@ -200,6 +200,7 @@ subjects:
 
 {{- define "koordpy.workerGates" -}}
 - ColocationProfileController
+- EnableSyncGPUSharedResource
 {{- end }}
 
 {{- define "koordpy.qosGates" -}}
