@@ -9,7 +9,7 @@ Rules: Koordinator, `pkg/koordlet/qosmanager/plugins/resctrl`.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ from koordpy.agent.interface import (
 )
 from koordpy.agent.interface.gates import RDT_RESCTRL
 from koordpy.agent.toolkit import pod_cgroups, resctrl, rounds
+from koordpy.api.core import Pod
 from koordpy.api.needs import Needs
 from koordpy.api.plugin import PluginArgs
 from koordpy.api.slo.resource_qos import ResourceQOSStrategy
@@ -60,6 +61,7 @@ class ResctrlReconcile(QOSPlugin):
         self._caches: Caches | None = None
         self._schemata_of: tuple[ResourceQOSStrategy, Caches] | None = None
         self._schemata: list[Update] = []
+        self._found: dict[str, tuple[Pod, tuple[str, ...]]] = {}
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
@@ -129,6 +131,8 @@ class ResctrlReconcile(QOSPlugin):
 
     def _move_tasks(self, strategy: ResourceQOSStrategy) -> None:
         pods = [meta for meta in self.handle.states.pods() if wanted.group_of(meta.pod, strategy) is not None]
+        uids = {meta.pod.metadata.uid for meta in pods}
+        self._found = {uid: found for uid, found in self._found.items() if uid in uids}
         if not pods:
             return
         added = wanted.tasks(strategy, pods, self._grouped(), self._directories, self.handle.cgroups.threads)
@@ -149,11 +153,17 @@ class ResctrlReconcile(QOSPlugin):
                 log.warning("resctrl group %s: its threads cannot be read: %s", group, error)
         return found
 
-    def _directories(self, meta: PodMeta) -> Iterator[str]:
-        yield from wanted.container_directories(meta, self.handle.layout)
+    def _directories(self, meta: PodMeta) -> tuple[str, ...]:
+        """The cgroups of a pod's containers and sandbox, found once for each version of the pod."""
+        known = self._found.get(meta.pod.metadata.uid)
+        if known is not None and known[0] is meta.pod:
+            return known[1]
+        containers = tuple(wanted.container_directories(meta, self.handle.layout))
         sandbox = pod_cgroups.sandbox(meta, self.handle.layout, self.handle.cgroups)
-        if sandbox is not None:
-            yield sandbox
+        if sandbox is None:
+            return containers
+        self._found[meta.pod.metadata.uid] = meta.pod, (*containers, sandbox)
+        return (*containers, sandbox)
 
     def _report(self, problem: str) -> None:
         """Log a problem once, until it is another one or gone."""

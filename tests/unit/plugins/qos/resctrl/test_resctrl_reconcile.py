@@ -63,6 +63,9 @@ class Stage:
             (group / "schemata").write_text(ROOT_SCHEMATA)
             (group / "tasks").write_text("")
 
+    def threads_moved(self, group: str, thread: int) -> bool:
+        return str(thread) in (self.root / group / "tasks").read_text()
+
     def schemata(self, group: str) -> str:
         return (self.root / group / "schemata").read_text()
 
@@ -122,3 +125,12 @@ def test_processors_that_cannot_allocate_are_the_reason_to_be_off(tmp_path: Path
     assert stage.plugin.refusal() == "the processors cannot allocate cache and memory bandwidth"
     (stage.proc / "cpuinfo").unlink()
     assert "the processors are not known" in (stage.plugin.refusal() or "")
+
+
+def test_threads_of_the_sandbox_join_the_group_too(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, CLASSES)
+    (meta,) = (meta for meta in stage.on.handle.states.pods() if meta.pod.metadata.uid == "u1")
+    stage.on.cgroup(f"{meta.cgroup_dir}/cri-containerd-pause.scope", {"cgroup.threads": "77\n"})
+    stage.plugin.reconcile()
+    stage.plugin.reconcile()
+    assert stage.threads_moved("BE", 77)
