@@ -134,4 +134,5 @@ class NodeFiles:
     def _make_usage(self) -> None:
         self.proc.mkdir(parents=True)
         (self.proc / "stat").write_text("cpu  0 0 0 1000 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n")
+        (self.proc / "cpuinfo").write_text("processor\t: 0\nvendor_id\t: Other\nflags\t\t: fpu\n\n")
         (self.proc / "meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 400 kB\n")

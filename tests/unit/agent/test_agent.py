@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -6,7 +7,7 @@ import pytest
 
 from koordpy.agent.engine.agent import AgentError, NodeAgent
 from koordpy.agent.engine.collecting import Collecting
-from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.engine.plugins import Installed, flags_of
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.interface import (
     CallbackError,
@@ -266,3 +267,76 @@ async def test_callbacks_see_the_newest_state_once(tmp_path):
     await asyncio.sleep(0.02)
     running.cancel()
     assert seen == [[HostApplicationSpec(name="b")]]
+
+
+class Reloaded(Greeter):
+    name = "Reloaded"
+    feature: ClassVar[str | None] = "Reloading"
+    feature_gates = {"Reloading": FeatureSpec(default=False, stage=Stage.ALPHA)}
+    made = 0
+
+    def __init__(self, args, handle):
+        super().__init__(args, handle)
+        type(self).made += 1
+
+    @classmethod
+    def init_flags(cls, flags):
+        flags.declare("reload-words", "none", "what to say again")
+
+    def setup(self):
+        super().setup()
+        self.handle.states.register_callbacks(StateType.ALL_PODS, self.name, "test", lambda *_: None)
+
+    async def run(self):
+        self.calls.append("run")
+        await asyncio.Event().wait()
+
+
+async def test_only_plugins_that_a_change_affects_are_exchanged(tmp_path):
+    node = Node1(tmp_path, Greeter, Reloaded, gates={"Reloading": True})
+    node.sync()
+    node.agent.setup()
+    running = asyncio.create_task(node.agent.run())
+    await until(lambda: node.agent.running == ["Greeter", "Reloaded"])
+    greeter, first = node.agent.plugins
+    assert isinstance(first, Reloaded)
+    await until(lambda: "run" in first.calls)
+    flags = flags_of([Greeter, Reloaded], {"reload-words": "again"})
+    handle = replace(node.agent.handle, flags=flags)
+    assert await node.agent.host.apply({}, handle, node.agent.supervisor) == ["Reloaded"]
+    same, second = node.agent.plugins
+    assert same is greeter
+    assert first.calls == ["setup", "run", "stop"]
+    assert isinstance(second, Reloaded)
+    assert second.handle.flags.text("reload-words") == "again"
+    await until(lambda: second.calls == ["setup", "run"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert second.calls == ["setup", "run", "stop"]
+
+
+async def test_a_plugin_whose_setup_fails_is_constructed_again_and_does_not_prevent_the_others(tmp_path):
+    class Nervous(Reloaded):
+        name = "Nervous"
+        feature: ClassVar[str | None] = None
+        feature_gates = {}
+        attempts = 0
+
+        def setup(self):
+            super().setup()
+            type(self).attempts += 1
+            if self.attempts == 1:
+                raise RuntimeError("not yet")
+
+    node = Node1(tmp_path, Greeter, Nervous)
+    node.sync()
+    node.agent.setup()
+    running = asyncio.create_task(node.agent.run())
+    await until(lambda: Nervous.attempts == 2)
+    greeter, nervous = node.agent.plugins
+    assert isinstance(greeter, Greeter)
+    assert isinstance(nervous, Nervous)
+    await until(lambda: "run" in nervous.calls)
+    assert "run" in greeter.calls
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

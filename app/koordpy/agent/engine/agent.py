@@ -17,19 +17,21 @@ from koordpy.agent.cgroups import detection
 from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.service import ExecutorService
-from koordpy.agent.engine.collecting import Collecting
 from koordpy.agent.engine.eviction import NodeEviction
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
 from koordpy.agent.engine.evictor import Evictor
+from koordpy.agent.engine.host import PluginHost
 from koordpy.agent.engine.periodic import Periodic
 from koordpy.agent.engine.plugins import Installed, flags_of
 from koordpy.agent.engine.settings import AgentSettings
+from koordpy.agent.engine.supervisor import Supervisor
+from koordpy.agent.engine.unit import Unit
 from koordpy.agent.hooks.runtime_hooks import RuntimeHooks
-from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet, FlagValue
 from koordpy.agent.interface.handle import Handle
 from koordpy.agent.interface.hook import Hook
 from koordpy.agent.interface.metrics import COLLECT_INTERVAL
+from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.service import DeclaresFlags, Service
 from koordpy.agent.metrics.cache import MetricCache
@@ -42,9 +44,8 @@ from koordpy.agent.states.informer import StatesInformer
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
-from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
-from koordpy.lib.endpoint import Answer, Endpoint
+from koordpy.lib.endpoint import Answer, Endpoint, Request
 from koordpy.lib.feature_gates import FeatureGates
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
 
 
 class AgentError(Exception):
-    """The agent cannot start: a plugin cannot be set up, or the states did not become known in time."""
+    """The agent cannot start: the states did not become known in time."""
 
 
 def declared_flags(installed: Installed, given: Mapping[str, FlagValue] | None = None) -> FlagSet:
@@ -129,20 +130,17 @@ class NodeAgent:
             eviction=eviction,
             sleep=sleep,
         )
-        self.plugins = installed.build(settings.args, self.handle)
+        self.supervisor = Supervisor(sleep=sleep)
+        self.host = PluginHost(installed, settings.args, self.handle)
         self.prediction = PredictServer(
             self.states, self.metrics, self.flags, lambda: nanoseconds(clock.now()), sleep
         )
         self.hooks = RuntimeHooks(
-            [plugin for plugin in self.plugins if isinstance(plugin, Hook)], self.handle
+            [plugin for plugin in self.host.plugins if isinstance(plugin, Hook)], self.handle
         )
-        self._interval = self.flags.duration(COLLECT_INTERVAL).total_seconds()
         self._sync_timeout = settings.sync_timeout
-        self._sleep = sleep
         self.started: datetime | None = None
         """When the states were known, and the plugins started."""
-        self.running: list[str] = []
-        """Names of the plugins that were started."""
         self.first_services: list[Service] = [self.states]
         """What makes the states known; started first."""
         self.services: list[Service] = [
@@ -171,68 +169,75 @@ class NodeAgent:
             "/apis/v1/changes": Endpoint(
                 lambda request: Answer.json(writing.explain(request.value("target"), self.states))
             ),
+            "/debug/plugins": Endpoint(self._show_plugins),
             **audit.endpoints,
         }
         """HTTP endpoints besides those of every process, by path."""
 
+    @property
+    def plugins(self) -> list[NodePlugin]:
+        """All plugins, enabled or not."""
+        return self.host.plugins
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the plugins that were started."""
+        return [*self.host.running, *(hook.name for hook in self.hooks.hooks)]
+
     def setup(self) -> None:
-        """Set up every plugin, enabled or not. Raises AgentError naming the one that fails."""
+        """Set up every plugin, enabled or not. One that fails does not prevent the others."""
         self.hooks.setup()
-        for plugin in self.plugins:
-            try:
-                plugin.setup()
-            except Exception as error:
-                raise AgentError(f"plugin {plugin.name!r}: setup failed: {error}") from error
+        self.host.set_up()
 
     def not_ready(self) -> dict[str, str]:
         """Return the services and plugins that are not ready, with the reason."""
-        found = {service.name: service.not_ready() for service in (*self.first_services, *self.services)}
+        found = {unit.name: unit.not_ready() for unit in self.supervisor.units.values()}
+        if self.started is None:
+            found |= {f"service/{service.name}": service.not_ready() for service in self.first_services}
         return {name: reason for name, reason in found.items() if reason is not None}
 
     async def run(self) -> None:
-        """Run services and enabled plugins until cancelled, then stop them.
+        """Run services and enabled plugins until cancelled, then stop the plugins.
 
         Raises AgentError if the states do not become known in time.
         """
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.supervisor.run())
             for service in self.first_services:
-                tasks.create_task(self._supervised(service))
+                tasks.create_task(self.supervisor.keep(self._unit(service)))
             await self._synced()
-            enabled = [plugin for plugin in self.plugins if plugin.is_enabled()]
-            for plugin in enabled:
-                if isinstance(plugin, Collector):
-                    seconds = self.flags.duration(plugin.interval_flag).total_seconds()
-                    self.services.append(Collecting(plugin, seconds, sleep=self._sleep))
-                    self.running.append(plugin.name)
-            self.running += [hook.name for hook in self.hooks.hooks]
             for service in self.services:
-                tasks.create_task(self._supervised(service))
-            if self._interval < 1:
-                log.warning(
-                    "QoS plugins are off: --%s is %g s, less than a second", COLLECT_INTERVAL, self._interval
-                )
-            else:
-                tasks.create_task(self._run_qos([each for each in enabled if isinstance(each, QOSPlugin)]))
-            self.started = self.handle.clock.now()
-            await asyncio.Event().wait()
-
-    async def _run_qos(self, plugins: list[QOSPlugin]) -> None:
-        try:
-            async with asyncio.TaskGroup() as running:
-                for plugin in plugins:
-                    running.create_task(supervise.forever(f"qos-{plugin.name}", plugin.run))
-                    self.running.append(plugin.name)
+                tasks.create_task(self.supervisor.keep(self._unit(service)))
+            try:
+                self.host.start(self.supervisor, without=self._left_out())
                 log.info("plugins running: %s", ", ".join(self.running) or "none")
+                self.started = self.handle.clock.now()
                 await asyncio.Event().wait()
-        finally:
-            for plugin in plugins:
-                try:
-                    await plugin.stop()
-                except Exception:
-                    log.exception("QoS plugin %s failed to stop", plugin.name)
+            finally:
+                await self.host.stop()
 
-    async def _supervised(self, service: Service) -> None:
-        await supervise.forever(f"agent-{service.name}", service.run)
+    def _left_out(self) -> tuple[type[NodePlugin], ...]:
+        """Return the kinds of plugins that do not run, as in Koordinator."""
+        interval = self.flags.duration(COLLECT_INTERVAL).total_seconds()
+        if interval >= 1:
+            return ()
+        log.warning("QoS plugins are off: --%s is %g s, less than a second", COLLECT_INTERVAL, interval)
+        return (QOSPlugin,)
+
+    def _unit(self, service: Service) -> Unit:
+        unit = Unit(
+            f"service/{service.name}",
+            service.run,
+            clock=self.handle.clock,
+            sleep=self.handle.sleep,
+            not_ready=service.not_ready,
+        )
+        if isinstance(service, Periodic):
+            service.sleep = unit.sleep
+        return unit
+
+    def _show_plugins(self, _: Request) -> Answer:
+        return Answer.json({"plugins": [unit.document() for unit in self.supervisor.units.values()]})
 
     async def _synced(self) -> None:
         try:

@@ -17,15 +17,15 @@ class Periodic:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name = name
-        self._action, self._seconds, self._delayed, self._sleep = action, seconds, delayed, sleep
+        self._action, self._seconds, self._delayed, self.sleep = action, seconds, delayed, sleep
 
     async def run(self) -> None:
         """Call the function until cancelled."""
         if self._delayed:
-            await self._sleep(self._seconds)
+            await self.sleep(self._seconds)
         while True:
             self._action()
-            await self._sleep(self._seconds)
+            await self.sleep(self._seconds)
 
     def not_ready(self) -> str | None:
         """Return None."""

@@ -1,6 +1,6 @@
 """The installed plugins of the node agent, of all kinds: how they are found and constructed, their flags."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -105,11 +105,8 @@ class Installed:
             raise FlagError(f"flag {QOS_EXTENSION_PLUGINS}: {error}") from None
         return given
 
-    def build(self, args: Mapping[str, Mapping[str, Any]], handle: Handle) -> list[NodePlugin]:
-        """Create all plugins, with their arguments by name. Raises ConfigError.
-
-        Raises MetricError if two collectors declare different series under one name.
-        """
+    def check(self, args: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raise ConfigError for arguments of a plugin that is not installed, or that it does not take."""
         known = {name for name, _ in self}
         for name in args:
             if name not in known:
@@ -119,16 +116,24 @@ class Installed:
                     f"got {shown(name)}, expected an installed plugin of entry point group {groups}; {hint}"
                 )
                 raise ConfigError(FieldError(_ARGS, message))
-        declare_series(self.types(), handle.metrics)
-        return [
-            catalogue.make(
-                name,
-                catalogue[name].read_args(args.get(name), path := f"{_ARGS}.{name}"),
-                _named(handle, name),
-                path,
-            )
-            for name, catalogue in self
-        ]
+        for name, catalogue in self:
+            catalogue[name].read_args(args.get(name), f"{_ARGS}.{name}")
+
+    def type(self, name: str) -> type[NodePlugin]:
+        """Return a plugin's class. Raises PluginError, KeyError."""
+        return self._catalogue(name)[name]
+
+    def maker(self, name: str) -> Callable[[Handle, Mapping[str, Any]], NodePlugin]:
+        """Return a function that creates a plugin with its arguments. It raises ConfigError."""
+        catalogue, path = self._catalogue(name), f"{_ARGS}.{name}"
+
+        def make(handle: Handle, args: Mapping[str, Any]) -> NodePlugin:
+            return catalogue.make(name, catalogue[name].read_args(args, path), _named(handle, name), path)
+
+        return make
+
+    def _catalogue(self, name: str) -> Catalogue[NodePlugin]:
+        return next(catalogue for known, catalogue in self if known == name)
 
 
 def _named(handle: Handle, plugin: str) -> Handle:

@@ -1,7 +1,7 @@
 """The base class of QoS plugins."""
 
 from abc import abstractmethod
-from typing import Final
+from typing import ClassVar, Final
 
 from .node_plugin import NodePlugin
 
@@ -10,7 +10,14 @@ RECONCILE_INTERVAL: Final = "reconcile-interval-seconds"
 
 
 class QOSPlugin(NodePlugin):
-    """A QoS strategy of a node (entry point group `koordpy.qos`)."""
+    """A QoS strategy of a node (entry point group `koordpy.qos`).
+
+    A `run` that works in rounds calls `handle.sleep` between them. From the second round on, one that takes
+    longer than `round_timeout` seconds is cancelled and counts as a failure; None is for a `run` that waits
+    for something else than `handle.sleep`.
+    """
+
+    round_timeout: ClassVar[float | None] = 300.0
 
     @abstractmethod
     async def run(self) -> None:

@@ -43,6 +43,28 @@ class CallbackError(ValueError):
     """A callback was registered for an unknown type, or twice under one name."""
 
 
+class CallbackScope:
+    """The states of a node as one plugin sees them: `close` unregisters the callbacks that it registered."""
+
+    def __init__(self, states: "States") -> None:
+        self._states = states
+        self._registered: list[tuple[StateType, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._states, name)
+
+    def register_callbacks(self, type_: StateType, name: str, description: str, callback: Callback) -> None:
+        """Register a callback, and remember it."""
+        self._states.register_callbacks(type_, name, description, callback)
+        self._registered.append((type_, name))
+
+    def close(self) -> None:
+        """Unregister all callbacks."""
+        for type_, name in self._registered:
+            self._states.unregister_callbacks(type_, name)
+        self._registered.clear()
+
+
 class States(Protocol):
     """The states of one node. All reads return the latest known state."""
 
@@ -73,4 +95,8 @@ class States(Protocol):
         Changes in quick succession may be one call, with the latest state. Raises CallbackError for a name
         that the type already has.
         """
+        ...
+
+    def unregister_callbacks(self, type_: StateType, name: str) -> None:
+        """Forget a callback; nothing happens if there is none of this name."""
         ...

@@ -107,6 +107,10 @@ class StatesInformer:
             raise CallbackError(f"a callback {name} for {type_} is registered already: {callbacks[name][0]}")
         callbacks[name] = (description, callback)
 
+    def unregister_callbacks(self, type_: StateType, name: str) -> None:
+        """Forget a callback; nothing happens if there is none of this name."""
+        self._mailboxes[type_].callbacks.pop(name, None)
+
     def send_callback(self, type_: StateType) -> None:
         """Request a run of a type's callbacks; several requests before it starts make one run."""
         self._mailboxes[type_].pending.set()
