@@ -41,6 +41,7 @@ _COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red",
     "--as", "user", default="", help="The user whose rights to review, e.g. koordpy's service account."
 )
 @click.option("--feature-gates", default="", help="Feature gates to set, such as A=true,B=false.")
+@click.option("--node", is_flag=True, help="Check this node instead, for its agent; needs no cluster.")
 @click.option("--all", "everything", is_flag=True, help="Also print what is as needed (text).")
 @cluster_options
 @output_option
@@ -53,6 +54,7 @@ def doctor(
     parts: str | None,
     user: str,
     feature_gates: str,
+    node: bool,
     everything: bool,
     output: Format,
     **access: Any,
@@ -63,11 +65,35 @@ def doctor(
     NodeMetrics, rights, PriorityClasses, Leases, clocks, pending pods and Reservations without a node, as far
     as the enabled features need them, third-party plugins included. Nothing is changed.
 
+    With --node: what this node's kernel supports and what it lacks for which plugin of the node agent, rights
+    that are missing, and files that the kubelet writes itself.
+
     Exit codes: 0 nothing is wrong, 1 there are problems, 2 something could not be examined.
     """
+    if node:
+        local = _node(config)
+        emit(local.model_dump(mode="json"), output, lambda to: _show(to, local, True))
+        this.exit(local.exit_code)
     found = asyncio.run(_examine(config, scheduler_config, parts, user, feature_gates, access))
     emit(found.model_dump(mode="json"), output, lambda to: _show(to, found, everything))
     this.exit(found.exit_code)
+
+
+def _node(config: Path | None) -> "Report":
+    from koordpy import settings as process_settings
+    from koordpy.agent.cgroups.service import CHANGES_DIR, KUBELET_DIR, ExecutorService
+    from koordpy.agent.interface import FlagSet
+    from koordpy.doctor.node import examine
+
+    settings = process_settings.load(config, {}, os.environ).agent
+    flags = FlagSet()
+    ExecutorService.init_flags(flags)
+    for name in (CHANGES_DIR, KUBELET_DIR):
+        if name in settings.flags:
+            flags.set(name, settings.flags[name])
+    return examine(
+        settings, kubelet_dir=Path(flags.text(KUBELET_DIR)), changes_dir=Path(flags.text(CHANGES_DIR))
+    )
 
 
 async def _examine(

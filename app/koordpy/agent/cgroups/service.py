@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
-from koordpy.agent.cgroups import opened
+from koordpy.agent.cgroups import kubelet, opened
 from koordpy.agent.cgroups.changes import Changes, ChangesError
 from koordpy.agent.cgroups.executor import Executor
 from koordpy.agent.cgroups.explanation import directory_of, explain
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 
 FORCE_UPDATE = "resource-force-update-seconds"
 CHANGES_DIR = "changes-dir"
+KUBELET_DIR = "var-lib-kubelet-dir"
 _SECONDS = 60.0
 
 
@@ -38,12 +40,16 @@ class ExecutorService:
         self.executor = Executor(
             files, clock, force_update=float(flags.integer(FORCE_UPDATE)), changes=self.changes
         )
+        self.kubelet = kubelet.find(Path(flags.text(KUBELET_DIR)), files.proc_root)
+        if files.unified:
+            self.executor.writer.left_alone |= self.kubelet.left_alone
         self._files, self._sleep = files, sleep
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
         """Declare koordlet's flag of the executor, and where changes are remembered."""
         flags.declare(FORCE_UPDATE, 60, "age in seconds at which an unchanged value is written again")
+        flags.declare(KUBELET_DIR, "/var/lib/kubelet/", "the kubelet's folder")
         flags.declare(
             CHANGES_DIR,
             opened.FOLDER,
