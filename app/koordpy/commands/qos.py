@@ -104,9 +104,12 @@ def undo(
     for files, changes in _remembered(changes_dir):
         pause = _pause(path and directory_of(files, path), everything, plugin, until_restart)
         try:
-            results += [outcome(result) for result in Undo(files, changes, force).run(pause)]
+            found = [outcome(result) for result in Undo(files, changes, force).run(pause)]
         except (ChangesError, ValueError) as error:
             raise Failure(str(error)) from None
+        results += found
+        if changes.place is not None and changes.place.audit_dir:
+            _audit(Path(changes.place.audit_dir), found)
     emit({"results": results}, output, lambda to: _show_results(to, results))
     this.exit(1 if any(result["outcome"] == "failed" for result in results) else 0)
 
@@ -128,6 +131,23 @@ def enable(path: str | None, everything: bool, plugin: str | None, changes_dir: 
     if not found:
         raise Failure("that was not undone; `koordpy qos explain` shows what is paused")
     click.echo("enabled; the agent writes again within a few seconds")
+
+
+def _audit(folder: Path, results: list[dict[str, Any]]) -> None:
+    """Add what was restored to the agent's audit log; undoing does not depend on it."""
+    from koordpy.agent.reporting.audit.files import AuditFiles, event_line
+    from koordpy.lib.clock import SystemClock
+
+    log, now = AuditFiles(folder), SystemClock().now()
+    try:
+        for result in results:
+            if result["outcome"] == "restored":
+                what = f"{result['resource']} of {result['directory'] or '/'}"
+                log.append(event_line(now, "Undo", f"restore {what} to {result['original']}"), now)
+    except OSError as error:
+        click.echo(f"the audit log in {folder} cannot be written: {error.strerror}", err=True)
+    finally:
+        log.close()
 
 
 def _pause(directory: str | None, everything: bool, plugin: str | None, until_restart: bool) -> "Pause":

@@ -110,13 +110,13 @@ def remembering(node_cgroups, tmp_path):
     """Return an executor that remembers changes as a node's agent does, and the options of `koordpy qos`."""
     node_cgroups.make(POD)
     files = node_cgroups.files
-    place = Place(str(files.root), files.version.value, "/proc", "/sys")
+    place = Place(str(files.root), files.version.value, "/proc", "/sys", str(tmp_path / "audit"))
     changes = Changes(tmp_path / "changes" / "node", place, boot=boot_id())
     yield Executor(files, SystemClock(), changes=changes), ["--changes-dir", str(tmp_path / "changes")]
     changes.close()
 
 
-def test_undo_gives_a_tree_its_original_limits_with_the_agent_running_or_not(node_cgroups, remembering):
+def test_undo_gives_a_tree_its_original_limits_and_keeps_the_agent_away(node_cgroups, remembering, tmp_path):
     executor, options = remembering
     files = node_cgroups.files
     cpus = files.cpus(QOS)
@@ -136,6 +136,7 @@ def test_undo_gives_a_tree_its_original_limits_with_the_agent_running_or_not(nod
     assert "by CPUSuppress" in shown.output
     result = CliRunner().invoke(cli, ["qos", "undo", "--all", *options])
     assert result.exit_code == 0, result.output
+    assert f"restore cpu.cfs_quota_us of {POD} to -1" in (tmp_path / "audit" / "audit.log").read_text()
     for directory in (QOS, POD):
         assert files.cfs_quota(directory) == -1
         assert files.cpus(directory) == cpus

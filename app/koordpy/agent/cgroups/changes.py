@@ -81,6 +81,8 @@ class Place:
     version: int
     proc_root: str
     sys_root: str
+    audit_dir: str = ""
+    """The folder of the audit log, "" without one."""
 
 
 class Changes:
@@ -222,8 +224,10 @@ class Changes:
             self._rewrite()
             return
         if self.place is None:
-            with suppress(TypeError):
+            with suppress(TypeError, KeyError):
                 self.place = Place(**header["place"])
+        elif header.get("place") != asdict(self.place):
+            broken = True
         for line in lines[1:]:
             broken |= not self._read_line(_decoded(line))
         self._bytes = len(data)

@@ -12,7 +12,7 @@ FOLDER: Final = "/var/run/koordlet/changes"
 """The default of the flag `changes-dir`; it is not kept when the node restarts, as cgroups are not either."""
 
 
-def on_node(folder: str, files: CgroupFiles) -> Changes:
+def on_node(folder: str, files: CgroupFiles, audit_dir: str = "") -> Changes:
     """Return the changes of a node's files, for its agent.
 
     Without a folder, or for files that are no kernel's, they last as long as the process. Raises
@@ -20,7 +20,7 @@ def on_node(folder: str, files: CgroupFiles) -> Changes:
     """
     if not folder or not _is_kernel(files.root.resolve()):
         return Changes()
-    place = Place(str(files.root), files.version.value, str(files.proc_root), str(files.sys_root))
+    place = Place(str(files.root), files.version.value, str(files.proc_root), str(files.sys_root), audit_dir)
     name = f"{zlib.crc32(str(files.root.resolve()).encode()):08x}"
     return Changes(Path(folder) / name, place, boot=boot_id(files.proc_root))
 

@@ -34,9 +34,10 @@ class ExecutorService:
         flags: FlagSet,
         clock: Clock,
         *,
+        audit_dir: str = "",
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.changes = _changes(files, flags.text(CHANGES_DIR))
+        self.changes = _changes(files, flags.text(CHANGES_DIR), audit_dir)
         self.executor = Executor(
             files, clock, force_update=float(flags.integer(FORCE_UPDATE)), changes=self.changes
         )
@@ -78,9 +79,9 @@ class ExecutorService:
         return explain(self._files, self.changes, directory, self.executor.writer.left_alone)
 
 
-def _changes(files: CgroupFiles, folder: str) -> Changes:
+def _changes(files: CgroupFiles, folder: str, audit_dir: str) -> Changes:
     try:
-        changes = opened.on_node(folder, files)
+        changes = opened.on_node(folder, files, audit_dir)
         with changes.exclusive(wait=True):
             if changes.pauses.end_with_restart():
                 changes.save_pauses()

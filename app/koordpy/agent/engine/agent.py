@@ -95,21 +95,22 @@ class NodeAgent:
         )
         self.flags = declared_flags(installed, settings.flags)
         gates.set(installed.extension_gates(self.flags))
-        self.states = StatesInformer(cluster, settings.node_name, detection.detect(root))
         self.metrics = MetricCache(clock)
         files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
-        writing = ExecutorService(files, self.flags, clock, sleep=sleep)
+        audit = AuditLog(self.flags, gates, clock, sleep=sleep)
+        writing = ExecutorService(files, self.flags, clock, audit_dir=audit.folder, sleep=sleep)
+        if audit.enabled:
+            writing.executor.writer.observers.append(audit.written)
+        layout = detection.detect(root, writing.kubelet.cgroup_driver)
+        self.states = StatesInformer(cluster, settings.node_name, layout)
         self.executor = writing.executor
         evictions = EvictionMetrics(settings.node_name, clock)
         eviction = NodeEviction(
             self.flags,
-            Evictor(client, events, clock, evictions),
+            Evictor(client, events, clock, evictions, audit),
             ContainerKiller(files, self.states.layout),
             evictions,
         )
-        audit = AuditLog(self.flags, gates, clock, sleep=sleep)
-        if audit.enabled:
-            self.executor.writer.observers.append(audit.written)
         self.handle = Handle(
             node_name=settings.node_name,
             states=self.states,

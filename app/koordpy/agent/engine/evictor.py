@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
+from koordpy.agent.interface.audit import Audit, NoAudit
 from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
@@ -63,9 +64,15 @@ class Evictor:
     """
 
     def __init__(
-        self, client: Client | None, events: Recorder | None, clock: Clock, metrics: EvictionMetrics
+        self,
+        client: Client | None,
+        events: Recorder | None,
+        clock: Clock,
+        metrics: EvictionMetrics,
+        audit: Audit | None = None,
     ) -> None:
         self._client, self._events, self._metrics = client, events, metrics
+        self._audit = audit or NoAudit()
         self._evicted = TTLCache(REMEMBERED_SECONDS, _SWEEP_SECONDS, clock)
         self._version: str | None = None
         self._turn = asyncio.Lock()
@@ -89,6 +96,8 @@ class Evictor:
             self._evicted.add(pod.metadata.uid)
             self._report(pod, SUCCESS, what)
             self._metrics.count(pod, reason)
+            meta = pod.metadata
+            self._audit.log(0, reason, message, type="pod", namespace=meta.namespace, name=meta.name)
             log.info("%s", what)
             return True
 

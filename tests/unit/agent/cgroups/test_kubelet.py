@@ -2,9 +2,7 @@ import pytest
 
 from koordpy.agent.cgroups import detection, kubelet
 
-CONFIG = (
-    "cgroupDriver: cgroupfs\nfeatureGates:\n  Other: false\n  MemoryQoS: true\n"
-)
+CONFIG = "cgroupDriver: cgroupfs\nfeatureGates:\n  Other: false\n  MemoryQoS: true\n"
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 Names and sizes are koordlet's (`pkg/koordlet/audit/event_logger.go`), so that either can read the other's.
 """
 
+import json
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -12,16 +13,31 @@ from typing import Final
 
 FILE_BYTES: Final = 2 << 20
 CURRENT: Final = "audit.log"
+_MAX_TEXT: Final = 4096
 _CHUNK: Final = 64 << 10
 _MAX_LINE: Final = 256 << 10
 
 
-class AuditFiles:
-    """Appends lines, starts a new file when one is full, and removes the oldest beyond the limit."""
+def event_line(now: datetime, reason: str, message: str, about: Mapping[str, str] | None = None) -> bytes:
+    """Return an event as a line, without its empty fields."""
+    event = {
+        "createdAt": now.isoformat().replace("+00:00", "Z"),
+        **(about or {}),
+        "reason": reason[:_MAX_TEXT],
+        "message": message[:_MAX_TEXT],
+    }
+    return json.dumps({key: text for key, text in event.items() if text}, separators=(",", ":")).encode()
 
-    def __init__(self, folder: Path, most_bytes: int) -> None:
+
+class AuditFiles:
+    """Appends lines, starts a new file when one is full, and removes the oldest beyond the limit.
+
+    Without a limit no new file is started: that is left to the agent.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int | None = None) -> None:
         self.folder = folder
-        self._most = max(1, most_bytes // FILE_BYTES)
+        self._most = None if most_bytes is None else max(1, most_bytes // FILE_BYTES)
         self._descriptor = -1
         self._size = 0
 
@@ -30,8 +46,8 @@ class AuditFiles:
         if self._descriptor < 0:
             self._open()
         self._size += os.write(self._descriptor, line + b"\n")
-        if self._size >= FILE_BYTES:
-            self._rotate(now)
+        if self._most is not None and self._size >= FILE_BYTES:
+            self._rotate(now, self._most)
 
     def close(self) -> None:
         """Close the current file."""
@@ -51,13 +67,13 @@ class AuditFiles:
         self._descriptor = os.open(self.folder / CURRENT, flags, 0o644)
         self._size = os.fstat(self._descriptor).st_size
 
-    def _rotate(self, now: datetime) -> None:
+    def _rotate(self, now: datetime, most: int) -> None:
         self.close()
         stamp = now.strftime("%Y-%m-%d-%H-%M-%S")
         taken = [_number(path) for path in self.folder.glob(f"audit-{stamp}-*.log")]
         number = max(taken, default=-1) + 1
         (self.folder / CURRENT).rename(self.folder / f"audit-{stamp}-{number}.log")
-        for old in self._older()[self._most - 1 :]:
+        for old in self._older()[most - 1 :]:
             old.unlink(missing_ok=True)
 
     def _older(self) -> list[Path]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from koordpy.agent.cgroups.writer import GROUP, Written
 from koordpy.agent.interface import gates
 from koordpy.agent.interface.flags import FlagSet
-from koordpy.agent.reporting.audit.files import AuditFiles, NewestFirst
+from koordpy.agent.reporting.audit.files import AuditFiles, NewestFirst, event_line
 from koordpy.lib.clock import Clock
 from koordpy.lib.endpoint import JSON, TEXT, Answer, Endpoint, Request
 from koordpy.lib.feature_gates import FeatureGates
@@ -28,7 +28,6 @@ DEFAULT_EVENTS: Final = 256
 LEVEL_WRITE: Final = 3
 """The level of events of single writes."""
 
-_MAX_TEXT: Final = 4096
 _NEXT: Final = "Next-Page-Token"
 
 
@@ -74,6 +73,11 @@ class AuditLog:
         flags.declare("audit-max-events-limit", 2048, "most events in one answer")
 
     @property
+    def folder(self) -> str:
+        """The folder of the log, "" if it is off."""
+        return str(self._files.folder) if self.enabled else ""
+
+    @property
     def endpoints(self) -> dict[str, Endpoint]:
         """The endpoint, if its gate is on."""
         return {PATH: Endpoint(self.serve)} if self.served else {}
@@ -103,18 +107,14 @@ class AuditLog:
         if not self.enabled or (0 < self._verbose < level):
             return
         now = self._clock.now()
-        event = {
-            "createdAt": now.isoformat().replace("+00:00", "Z"),
-            "type": type,
-            "namespace": namespace,
-            "name": name,
-            "container": container,
-            "reason": reason[:_MAX_TEXT],
-            "message": message[:_MAX_TEXT],
-        }
-        line = json.dumps({key: text for key, text in event.items() if text}, separators=(",", ":"))
+        line = event_line(
+            now,
+            reason,
+            message,
+            {"type": type, "namespace": namespace, "name": name, "container": container},
+        )
         try:
-            self._files.append(line.encode(), now)
+            self._files.append(line, now)
             self._failed = False
         except OSError as error:
             self._files.close()
