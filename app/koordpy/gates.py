@@ -32,6 +32,8 @@ def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, Fe
 
 _MISSING = frozenset(
     {
+        # koordlet, runtime hooks
+        "TCNetworkQoS",
         # koord-manager
         "EnableSyncGPUSharedResource",
         # koord-scheduler

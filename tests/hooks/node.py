@@ -1,8 +1,10 @@
 """A node with runtime hooks: cgroups of a tree, and states that a test sets."""
 
+from pathlib import Path
 from typing import Any
 
 from koordpy.agent.cgroups.executor import Executor
+from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.engine.plugins import flags_of
 from koordpy.agent.hooks.runtime_hooks import RuntimeHooks
 from koordpy.agent.interface import CallbackTarget, Handle, PodMeta, StateType
@@ -33,11 +35,16 @@ class SetStates(StatesInformer):
 
 
 class HookNode:
-    """The hooks of `types` with their gates on, unless `gates` says otherwise."""
+    """The hooks of `types` with their gates on, unless `gates` says otherwise. `roots` are /proc and /sys."""
 
     def __init__(
-        self, tree: CgroupTree, *types: Any, gates: dict[str, bool] | None = None, flags: Any = None
-    ):
+        self,
+        tree: CgroupTree,
+        *types: Any,
+        gates: dict[str, bool] | None = None,
+        flags: Any = None,
+        roots: tuple[Path, Path] = (Path("/proc"), Path("/sys")),
+    ) -> None:
         self.tree = tree
         clock = SystemClock()
         cluster = Cluster(clock)
@@ -45,6 +52,7 @@ class HookNode:
         for type_ in types:
             specs.update(type_.feature_gates)
         on = {type_.feature: True for type_ in types if type_.feature} | (gates or {})
+        files = CgroupFiles(tree.root, tree.version, proc_root=roots[0], sys_root=roots[1])
         self.states = SetStates(cluster, "n", tree.layout)
         self.states.metas = []
         self.handle = Handle(
@@ -52,12 +60,14 @@ class HookNode:
             states=self.states,
             metrics=MetricCache(clock),
             layout=tree.layout,
-            cgroups=tree.files,
-            executor=Executor(tree.files, clock),
+            cgroups=files,
+            executor=Executor(files, clock),
             cluster=cluster,
             gates=FeatureGates(specs, on),
             flags=flags_of([RuntimeHooks, *types], flags),
             clock=clock,
+            proc_root=roots[0],
+            sys_root=roots[1],
         )
         self.hooks = {type_: type_.make(self.handle) for type_ in types}
         self.runtime = RuntimeHooks(self.hooks.values(), self.handle)

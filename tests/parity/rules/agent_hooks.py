@@ -6,7 +6,7 @@ All hooks are on. Cgroup files and the kernel are in memory; what hooks ask for 
 from typing import Any
 
 from koordpy.agent.engine.plugins import flags_of
-from koordpy.agent.hooks.plans import Plans, updates
+from koordpy.agent.hooks.plans import Plans, by_hook
 from koordpy.agent.hooks.reconcilers import Reconcilers
 from koordpy.agent.hooks.rules import Outcome, Rules, run_update
 from koordpy.agent.hooks.stages import Stages
@@ -82,7 +82,7 @@ class MemoryNode:
         return str(self.sysctl)
 
     def walk(self, directory, depth, subsystem="cpuset"):
-        if subsystem == "cpuset":
+        if subsystem == "cpu":  # where sandboxes are looked for
             yield directory, 0
             for name in sorted(self.children.get(directory, ())):
                 yield f"{directory}/{name}", 1
@@ -121,7 +121,7 @@ def run(case: dict[str, Any], tag: str | None) -> Any:
     hooks, handle = _hooks(case, node)
     by_type = {type(hook): hook for hook in hooks}
     rules = Rules(rule for hook in hooks for rule in hook.rules())
-    reconcilers = Reconcilers((each for hook in hooks for each in hook.reconcilers()), "n")
+    reconcilers = Reconcilers(hooks, "n")
     stages = Stages((each for hook in hooks for each in hook.stages()), "n")
     metas = [PodMeta(decode(Pod, entry["pod"]), entry["cgroupDir"]) for entry in case["pods"]]
     names = _object_names(case, metas)
@@ -133,14 +133,15 @@ def run(case: dict[str, Any], tag: str | None) -> Any:
             names.update({LAYOUT.host_application(each): f"host:{each.name}" for each in applications})
         events.append(_event(event, rules, CallbackTarget(metas, applications), node, names))
     plans = Plans(reconcilers, handle.layout, handle.cgroups)
-    others, levels = updates(plans.refresh(metas, everything=True))
-    found = [update for level in (others, *levels) for update in level]
+    fixed = []
     for qos in KUBE_QOS_CLASSES:
-        found += reconcilers.wanted(Level.KUBE_QOS, hook_requests.kube_qos(LAYOUT, qos)).updates
+        fixed.append(reconcilers.wanted(Level.KUBE_QOS, hook_requests.kube_qos(LAYOUT, qos)))
     for application in applications:
         request = hook_requests.host_application(LAYOUT, application)
-        found += reconcilers.wanted(Level.HOST_APPLICATION, request).updates
-    reconciled = _by_object(found, names)
+        fixed.append(reconcilers.wanted(Level.HOST_APPLICATION, request))
+    plans.refresh(metas, everything=True)
+    found = by_hook(plans, fixed)
+    reconciled = _by_object([each for writes in found.values() for each in writes.everything], names)
     for item in (item for plan in plans for item in plan.enforced):
         if item.reconciler.resource != COOKIE:
             files = reconciled.setdefault(names[item.request.cgroup_dir], {})

@@ -124,6 +124,10 @@ class Executor:
         """Create a resctrl group; return whether it is new. Raises CgroupError, UnsupportedError."""
         return self.writer.create_group(directory, reason, self.plugin)
 
+    def remove_group(self, directory: str, reason: str = "RemoveCATGroup") -> bool:
+        """Remove a resctrl group; return whether there was one. Raises CgroupError."""
+        return self.writer.remove_group(directory, reason, self.plugin)
+
     def collect(self) -> None:
         """Drop cache entries that were not requested within two minutes, and all of cgroups that ended."""
         horizon = self._clock.monotonic() - CACHE_TTL.total_seconds()
@@ -254,6 +258,11 @@ class PluginExecutor:
         """Create a resctrl group; return whether it is new. Raises CgroupError, UnsupportedError."""
         with self._named() as executor:
             return executor.create_group(directory, reason)
+
+    def remove_group(self, directory: str, reason: str = "RemoveCATGroup") -> bool:
+        """Remove a resctrl group; return whether there was one. Raises CgroupError."""
+        with self._named() as executor:
+            return executor.remove_group(directory, reason)
 
     @contextmanager
     def _named(self) -> Iterator[Executor]:

@@ -131,6 +131,25 @@ class Writer:
         self._tell(update, plugin, "", "")
         return True
 
+    def remove_group(self, directory: str, reason: str, plugin: str) -> bool:
+        """Remove a resctrl group; return whether there was one. Raises CgroupError."""
+        root, update = self.files.folder("resctrl.schemata", ""), Update(GROUP, directory, "", reason)
+        try:
+            with self.changes.exclusive():
+                self.check(update, plugin)
+                os.rmdir(f"{root}/{directory}")
+                for change in tuple(self.changes):
+                    if change.directory == directory and change.resource.startswith("resctrl."):
+                        self.changes.forget(change.key)
+        except FileNotFoundError:
+            return False
+        except LockedError as error:
+            raise LeftAloneError(str(error)) from None
+        except OSError as error:
+            raise CgroupError(f"cannot remove {root}/{directory}: {error.strerror or error}") from None
+        self._tell(update, plugin, "", "")
+        return True
+
     def drop_vanished(self) -> None:
         """Forget changes of cgroups and processes that ended."""
         if not len(self.changes):

@@ -1,7 +1,8 @@
 """What is wanted for the pods of a node, computed only when a pod or a rule changed."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -25,28 +26,6 @@ class Plan:
     below: tuple[Wanted, ...]
     complete: bool
     """False if the sandbox was not found; it is looked for again."""
-
-    @cached_property
-    def pod_limits(self) -> tuple[Update, ...]:
-        """The limits of the pod."""
-        return tuple(update for update in self.pod.updates if update.resource in LEVELED)
-
-    @cached_property
-    def limits_below(self) -> tuple[Update, ...]:
-        """The limits of its containers, which must not exceed those of the pod."""
-        return tuple(
-            update for wanted in self.below for update in wanted.updates if update.resource in LEVELED
-        )
-
-    @cached_property
-    def others(self) -> tuple[Update, ...]:
-        """All other updates."""
-        return tuple(
-            update
-            for wanted in (self.pod, *self.below)
-            for update in wanted.updates
-            if update.resource not in LEVELED
-        )
 
     @cached_property
     def enforced(self) -> tuple[Enforced, ...]:
@@ -107,14 +86,35 @@ class Plans:
         return list(self._plans.values())[number::shares]
 
 
-def updates(plans: Sequence[Plan]) -> tuple[list[Update], list[list[Update]]]:
-    """Return what plans want: what is written in any order, and limits by level, pods first."""
-    others = [update for plan in plans for update in plan.others]
-    levels = [
-        [update for plan in plans for update in plan.pod_limits],
-        [update for plan in plans for update in plan.limits_below],
-    ]
-    return others, levels
+@dataclass
+class Writes:
+    """What one hook writes: limits of pods and of what is below them, and all else in any order."""
+
+    pod_limits: list[Update] = field(default_factory=list)
+    limits_below: list[Update] = field(default_factory=list)
+    others: list[Update] = field(default_factory=list)
+
+    @property
+    def everything(self) -> list[Update]:
+        """All updates."""
+        return [*self.others, *self.pod_limits, *self.limits_below]
+
+
+def by_hook(plans: Iterable[Plan], fixed: Iterable[Wanted] = ()) -> dict[str, Writes]:
+    """Return what plans, and wanted values of other directories, write by the name of the hook."""
+    found: dict[str, Writes] = defaultdict(Writes)
+    for wanted in fixed:
+        for hook, update in wanted.updates:
+            found[hook].others.append(update)
+    for plan in plans:
+        for hook, update in plan.pod.updates:
+            writes = found[hook]
+            (writes.pod_limits if update.resource in LEVELED else writes.others).append(update)
+        for wanted in plan.below:
+            for hook, update in wanted.updates:
+                writes = found[hook]
+                (writes.limits_below if update.resource in LEVELED else writes.others).append(update)
+    return found
 
 
 def _is_same(old: PodMeta, new: PodMeta) -> bool:

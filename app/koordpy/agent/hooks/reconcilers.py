@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from koordpy.agent.hooks.metrics import RECONCILER_INVOKED, measured
 from koordpy.agent.interface.cgroups import Update
-from koordpy.agent.interface.hook import HookError, Level, Reconciler, Request, Response
+from koordpy.agent.interface.hook import Hook, HookError, Level, Reconciler, Request, Response
 from koordpy.agent.toolkit import hook_requests
 from koordpy.api.qos import QoSClass
 
@@ -43,29 +44,38 @@ class Enforced:
         return self.reconciler.level, self.reconciler.resource, self.request.cgroup_dir
 
 
+class OwnUpdate(NamedTuple):
+    """An update, and the name of the hook that wants it."""
+
+    hook: str
+    update: Update
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is wanted for one directory."""
 
-    updates: tuple[Update, ...] = ()
+    updates: tuple[OwnUpdate, ...] = ()
     enforced: tuple[Enforced, ...] = ()
 
 
 class Reconcilers:
     """The reconcilers of all hooks, by level. Of each resource a pod has at most one."""
 
-    def __init__(self, reconcilers: Iterable[Reconciler], node_name: str) -> None:
+    def __init__(self, hooks: Iterable[Hook], node_name: str) -> None:
         """Raise HookError for two reconcilers of the same level and resource with a class in common."""
         self._node_name = node_name
-        self._of_level: dict[Level, list[Reconciler]] = {level: [] for level in Level}
-        for reconciler in reconcilers:
-            for other in self._of_level[reconciler.level]:
-                if other.resource == reconciler.resource and _overlap(other.qos, reconciler.qos):
-                    raise HookError(
-                        f"two runtime hooks decide {reconciler.resource} on level {reconciler.level} for the "
-                        f"same pods"
-                    )
-            self._of_level[reconciler.level].append(reconciler)
+        self._of_level: dict[Level, list[tuple[str, Reconciler]]] = {level: [] for level in Level}
+        for hook in hooks:
+            for reconciler in hook.reconcilers():
+                level, resource = reconciler.level, reconciler.resource
+                for owner, other in self._of_level[level]:
+                    if other.resource == resource and _overlap(other.qos, reconciler.qos):
+                        raise HookError(
+                            f"runtime hooks {owner} and {hook.name} both decide {resource} on level {level} "
+                            "for the same pods"
+                        )
+                self._of_level[level].append((hook.name, reconciler))
 
     def has(self, level: Level) -> bool:
         """Return whether anything is reconciled on a level."""
@@ -76,9 +86,9 @@ class Reconcilers:
 
         A reconciler that fails wants nothing, and is logged.
         """
-        updates: list[Update] = []
+        updates: list[OwnUpdate] = []
         enforced: list[Enforced] = []
-        for reconciler in self._of_level[level]:
+        for hook, reconciler in self._of_level[level]:
             if reconciler.qos is not None and qos not in reconciler.qos:
                 continue
             response = Response()
@@ -92,7 +102,7 @@ class Reconcilers:
                 log.exception("runtime hooks: %s of %s failed", reconciler.resource, request.cgroup_dir)
                 continue
             if reconciler.enforce is None:
-                updates += hook_requests.updates(request, response)
+                updates += [OwnUpdate(hook, each) for each in hook_requests.updates(request, response)]
             elif reconciler.resource in response.values:
                 value = response.values[reconciler.resource]
                 enforced.append(Enforced(reconciler, request, value))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from koordpy.agent.hooks.plans import Plan, Plans, updates
+from koordpy.agent.hooks.plans import Plan, Plans, by_hook
 from koordpy.agent.hooks.reconcilers import Reconcilers, Wanted
 from koordpy.agent.hooks.rules import Rules
 from koordpy.agent.hooks.stages import Stages
@@ -40,9 +40,8 @@ class RuntimeHooks:
         self._handle = handle
         self.hooks = [hook for hook in sorted(hooks, key=lambda hook: hook.name) if self._is_used(hook)]
         self.rules = Rules(rule for hook in self.hooks for rule in hook.rules())
-        self.reconcilers = Reconcilers(
-            (each for hook in self.hooks for each in hook.reconcilers()), handle.node_name
-        )
+        self.reconcilers = Reconcilers(self.hooks, handle.node_name)
+        self._executors = {hook.name: hook.handle.executor for hook in self.hooks}
         self.stages = Stages((each for hook in self.hooks for each in hook.stages()), handle.node_name)
         self.plans = Plans(self.reconcilers, handle.layout, handle.cgroups)
         self._fixed: list[Wanted] = []
@@ -122,16 +121,15 @@ class RuntimeHooks:
 
     def updates(self) -> list[Update]:
         """Return all updates that are wanted now."""
-        others, levels = updates(list(self.plans))
-        return [*self._fixed_updates(), *others, *(update for level in levels for update in level)]
+        found = by_hook(self.plans, self._fixed)
+        return [update for writes in found.values() for update in writes.everything]
 
     def _write(self, plans: Sequence[Plan]) -> None:
-        others, levels = updates(plans)
-        self._handle.executor.update_batch([*self._fixed_updates(), *others])
-        self._handle.executor.leveled_update_batch(levels)
-
-    def _fixed_updates(self) -> list[Update]:
-        return [update for wanted in self._fixed for update in wanted.updates]
+        """Write what plans want, and the values of QoS directories and host applications."""
+        for hook, writes in by_hook(plans, self._fixed).items():
+            executor = self._executors[hook]
+            executor.update_batch(writes.others)
+            executor.leveled_update_batch((writes.pod_limits, writes.limits_below))
 
     def _is_used(self, hook: Hook) -> bool:
         """Return whether a hook's gate is on and it can act; say once why it cannot."""
@@ -145,12 +143,12 @@ class RuntimeHooks:
         return reason is None
 
     def _state_changed(self, type_: StateType, state: Any, target: CallbackTarget) -> None:
-        given = None if type_ is StateType.ALL_PODS else state
-        if self.rules.update(type_, given, target) or type_ is StateType.NODE_SLO_SPEC:
+        if type_ is StateType.ALL_PODS:
+            self.rules.update(type_, None, target)
+            self._due.set()
+        elif self.rules.update(type_, state, target) or type_ is StateType.NODE_SLO_SPEC:
             self._rules_changed = True  # a NodeSLO has the host applications, too
-        elif type_ is not StateType.ALL_PODS:
-            return
-        self._due.set()
+            self._due.set()
 
     def _directories_and_applications(self) -> Iterable[Wanted]:
         layout, slo = self._handle.layout, self._handle.states.node_slo()

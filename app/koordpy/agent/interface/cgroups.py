@@ -207,3 +207,7 @@ class Executor(Protocol):
     def create_group(self, directory: str, reason: str = "CreateCATGroup") -> bool:
         """Create a resctrl group; return whether it is new. Raises CgroupError, UnsupportedError."""
         ...
+
+    def remove_group(self, directory: str, reason: str = "RemoveCATGroup") -> bool:
+        """Remove a resctrl group; return whether there was one. Raises CgroupError."""
+        ...

@@ -226,6 +226,8 @@ class Rule:
     returns whether that changed what is derived. If it raises ValueError the old rule stays. `update` is
     called after a change, with the pods and host applications, and writes what must not wait for the values
     of all pods. `unsupported` returns why this node cannot use the rule: then it is never parsed.
+
+    All values are computed again after a change, except for rules of all pods: those must not decide values.
     """
 
     name: str

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from koordpy.agent.interface.cgroups import CgroupError, Cgroups, Update
+from koordpy.agent.interface.cgroups import Cgroups, Update
 from koordpy.agent.interface.hook import (
     ContainerRequest,
     HookError,
@@ -20,7 +20,7 @@ from koordpy.agent.interface.hook import (
 )
 from koordpy.agent.interface.layout import CgroupLayout
 from koordpy.agent.interface.states import PodMeta
-from koordpy.agent.toolkit import cpu_values
+from koordpy.agent.toolkit import cpu_values, pod_cgroups
 from koordpy.api import extended_resource_spec, extension, quantity, resources
 from koordpy.api.core import Container, Pod
 from koordpy.api.extended_resource_spec import Amounts, Containers, ContainerSpec
@@ -79,12 +79,12 @@ def of_pod(meta: PodMeta, layout: CgroupLayout) -> PodRequests:
 
 
 def sandbox(meta: PodMeta, request: PodRequest, layout: CgroupLayout, cgroups: Cgroups) -> ContainerRequest:
-    """Return the request of a pod's sandbox: the one directory below the pod's that is no known container.
-
-    It has no cgroup directory if that is not certain yet.
-    """
-    found = _sandbox_name(meta, layout, cgroups)
-    identifier, directory = found or ("", "")
+    """Return the request of a pod's sandbox; it has no cgroup directory if that is not certain yet."""
+    directory = pod_cgroups.sandbox(meta, layout, cgroups)
+    if directory is None:
+        return ContainerRequest(request, "", is_sandbox=True)
+    runtime = meta.pod.status.container_statuses[0].container_id.partition("://")[0]
+    identifier = f"{runtime}://{_identifier(directory)}"
     return ContainerRequest(request, "", identifier, directory, is_sandbox=True)
 
 
@@ -211,44 +211,9 @@ def _container(
     )
 
 
-def _sandbox_name(meta: PodMeta, layout: CgroupLayout, cgroups: Cgroups) -> tuple[str, str] | None:
-    """Return the id and the directory of the sandbox, None if there is not exactly one candidate."""
-    status = meta.pod.status
-    if not status.container_statuses:
-        return None
-    identifiers = [
-        item.container_id for item in (*status.init_container_statuses, *status.container_statuses)
-    ]
-    try:
-        known = {layout.container(meta.cgroup_dir, identifier) for identifier in identifiers}
-        children = [name for name, depth in cgroups.walk(meta.cgroup_dir, 1) if depth == 1]
-    except (ValueError, CgroupError):
-        return None
-    candidates = [name for name in children if name not in known and not _is_crio_monitor(name)]
-    if len(candidates) != 1:
-        return None
-    name = candidates[0].rpartition("/")[2]
-    identifier = _identifier(name, layout)
-    return (
-        None
-        if identifier is None
-        else (f"{identifiers[0].partition('://')[0]}://{identifier}", candidates[0])
-    )
-
-
-def _is_crio_monitor(name: str) -> bool:
-    """CRI-O has a scope for its monitor (`crio-conmon-*.scope`) beside the directories of containers."""
-    last = name.rpartition("/")[2]
-    return last.startswith("crio-") and last.endswith(".scope")
-
-
-def _identifier(name: str, layout: CgroupLayout) -> str | None:
-    if not layout.systemd:
-        return name
-    for prefix in ("docker-", "cri-containerd-"):
-        if name.startswith(prefix) and name.endswith(".scope"):
-            return name.removeprefix(prefix).removesuffix(".scope")
-    return name.removeprefix("crio-").removesuffix(".scope") if name.startswith("crio-") else None
+def _identifier(directory: str) -> str:
+    """Return the id in the name of a container's directory: all after the last prefix of a runtime."""
+    return directory.rpartition("/")[2].removesuffix(".scope").rpartition("-")[2]
 
 
 def each(metas: list[PodMeta], layout: CgroupLayout) -> Iterator[tuple[PodMeta, PodRequests]]:

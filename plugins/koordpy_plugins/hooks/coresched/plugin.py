@@ -6,9 +6,10 @@ A group is that of a label, or the pod alone. Source: Koordinator,
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Gauge
 
 from koordpy.agent.interface import CallbackTarget, CgroupError, Handle, StateType, Update
 from koordpy.agent.interface.hook import (
@@ -55,7 +56,8 @@ CONTAINER_COOKIE = Gauge(
         "core_sched_cookie",
     ],
 )
-MANAGED = Counter(
+# A gauge, because the name of a counter would end in `_total`.
+MANAGED = Gauge(
     "koordlet_core_sched_cookie_manage_status",
     "Attempts to give containers the core scheduling cookie of their group.",
     ["node", "core_sched_group", "status"],
@@ -160,7 +162,7 @@ class CoreSched(Hook):
         try:
             if isinstance(value, int):
                 self.cookies.clear(container, pids)
-                self._drop_series(container)
+                self._drop_series(container, group)
             else:
                 self._switch_on()
                 self._record(request, value, self.cookies.assign(container, value, pids))
@@ -171,8 +173,7 @@ class CoreSched(Hook):
     def forget(self, request: ContainerRequest) -> None:
         """Forget a container that is gone."""
         container = _uid(request)
-        self.cookies.forget(container)
-        self._drop_series(container)
+        self._drop_series(container, self.cookies.forget(container))
 
     def adopt(self, target: CallbackTarget) -> None:
         """Take over the cookies of an earlier run of the agent, the oldest pod's first; write `cpu.idle`."""
@@ -242,10 +243,15 @@ class CoreSched(Hook):
             CONTAINER_COOKIE.labels(*labels).set(cookie)
         MANAGED.labels(node, group, "succeeded").inc()
 
-    def _drop_series(self, container: str) -> None:
+    def _drop_series(self, container: str, group: str | None = None) -> None:
+        """Drop the series of a container, and those of its group if that has no container any more."""
         labels = self._series.pop(container, None)
         if labels is not None:
             CONTAINER_COOKIE.remove(*labels)
+        if group is not None and self.cookies.cookie_of(group) == NO_COOKIE:
+            for status in ("succeeded", "failed"):
+                with suppress(KeyError):
+                    MANAGED.remove(self.handle.node_name, group, status)
 
 
 def _uid(request: ContainerRequest) -> str:

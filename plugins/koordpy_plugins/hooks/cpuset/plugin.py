@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from prometheus_client import Gauge
 
 from koordpy.agent.interface import CallbackTarget, FlagSet, Handle, StateType
-from koordpy.agent.interface.gates import BE_CPU_MANAGER
+from koordpy.agent.interface.gates import BE_CPU_MANAGER, PER_CPU_METRIC
 from koordpy.agent.interface.hook import (
     ON,
     ContainerRequest,
@@ -48,6 +48,14 @@ SHARE_POOL_CORES = Gauge("koordlet_cpuset_share_pool_cpu_cores", "CPUs of the sh
 BE_SHARE_POOL_CORES = Gauge(
     "koordlet_cpuset_be_share_pool_cpu_cores", "CPUs of the shared pools of best-effort pods.", ["node"]
 )
+SHARE_POOL_INFO = Gauge(
+    "koordlet_cpuset_share_pool_info", "1 for each CPU of the shared pools.", ["node", "cpu"]
+)
+BE_SHARE_POOL_INFO = Gauge(
+    "koordlet_cpuset_be_share_pool_info",
+    "1 for each CPU of the shared pools of best-effort pods.",
+    ["node", "cpu"],
+)
 
 
 class CPUSetAllocator(Hook):
@@ -72,12 +80,19 @@ class CPUSetAllocator(Hook):
     def read_topology(self, topology: NodeResourceTopology) -> bool:
         """Read the pools; return whether they changed. Raises ValueError, and keeps the old ones."""
         found = rule.parse(topology.metadata.annotations)
-        node = self.handle.node_name
-        SHARE_POOL_CORES.labels(node).set(len(rule.cpus(found.pools)))
-        BE_SHARE_POOL_CORES.labels(node).set(len(rule.cpus(found.best_effort_pools)))
+        self._record(rule.cpus(found.pools), SHARE_POOL_CORES, SHARE_POOL_INFO)
+        self._record(rule.cpus(found.best_effort_pools), BE_SHARE_POOL_CORES, BE_SHARE_POOL_INFO)
         changed = found != self.rule
         self.rule = found
         return changed
+
+    def _record(self, cpus: list[int], cores: Gauge, info: Gauge) -> None:
+        node = self.handle.node_name
+        cores.labels(node).set(len(cpus))
+        if self.handle.gates.enabled(PER_CPU_METRIC):
+            info.clear()
+            for cpu in cpus:
+                info.labels(node, str(cpu)).set(1)
 
     def rules(self) -> Sequence[Rule]:
         """The pools of the NodeResourceTopology."""

@@ -183,14 +183,14 @@ class GroupIdentity(Hook):
         qos_dirs = {self.handle.layout.qos(qos): current.directory(qos) for qos in KUBE_QOS_CLASSES}
         found = {}
         for parent, identity in qos_dirs.items():
-            for directory, depth in self.handle.cgroups.walk(parent, 1, "cpu"):
+            for directory, depth in self.handle.cgroups.walk(parent, 1):
                 if depth == 1 and directory not in qos_dirs:
                     found[directory] = identity
         return found
 
     def _tree(self, directory: str, identity: int) -> list[Update]:
         """Return the updates of a pod's directory and of those of its containers."""
-        below = [name for name, depth in self.handle.cgroups.walk(directory, 1, "cpu") if depth == 1]
+        below = [name for name, depth in self.handle.cgroups.walk(directory, 1) if depth == 1]
         return [self._update(name, identity) for name in (directory, *below)]
 
     def _update(self, directory: str, identity: int) -> Update:
