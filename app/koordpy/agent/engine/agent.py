@@ -16,6 +16,7 @@ from typing import Final
 from koordpy.agent.cgroups import detection
 from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
+from koordpy.agent.cgroups.pressure import PressureMonitor
 from koordpy.agent.cgroups.service import ExecutorService
 from koordpy.agent.engine.eviction import NodeEviction
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
@@ -28,6 +29,7 @@ from koordpy.agent.engine.supervisor import Supervisor
 from koordpy.agent.engine.unit import Unit
 from koordpy.agent.hooks.runtime_hooks import RuntimeHooks
 from koordpy.agent.interface.flags import FlagSet, FlagValue
+from koordpy.agent.interface.gates import PRESSURE_TRIGGERS
 from koordpy.agent.interface.handle import Handle
 from koordpy.agent.interface.hook import Hook
 from koordpy.agent.interface.metrics import COLLECT_INTERVAL
@@ -104,12 +106,21 @@ class NodeAgent:
         layout = detection.detect(root, writing.kubelet.cgroup_driver)
         self.states = StatesInformer(cluster, settings.node_name, layout)
         self.executor = writing.executor
+        pressure = (
+            PressureMonitor(files, self.states.layout, self.states, sleep=sleep)
+            if gates.enabled(PRESSURE_TRIGGERS)
+            else None
+        )
+        audit = AuditLog(self.flags, gates, clock, sleep=sleep)
+        if audit.enabled:
+            self.executor.writer.observers.append(audit.written)
         evictions = EvictionMetrics(settings.node_name, clock)
         eviction = NodeEviction(
             self.flags,
             Evictor(client, events, clock, evictions, audit),
             ContainerKiller(files, self.states.layout),
             evictions,
+            audit,
         )
         self.handle = Handle(
             node_name=settings.node_name,
@@ -129,6 +140,7 @@ class NodeAgent:
             client=client,
             events=events,
             eviction=eviction,
+            pressure=pressure,
             sleep=sleep,
         )
         self.supervisor = Supervisor(sleep=sleep)
@@ -164,6 +176,7 @@ class NodeAgent:
                 rng=self.handle.rng,
                 sleep=sleep,
             ),
+            *([] if pressure is None else [pressure]),
         ]
         """What needs the states; started in this order once they are known."""
         self.endpoints: dict[str, Endpoint] = {

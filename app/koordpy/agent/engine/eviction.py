@@ -9,6 +9,7 @@ from typing import Final
 from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
 from koordpy.agent.engine.evictor import Evictor
+from koordpy.agent.interface.audit import Audit, NoAudit
 from koordpy.agent.interface.eviction import EvictionExecutor, ExecutorInitializer
 from koordpy.agent.interface.flags import FlagSet
 from koordpy.api.core import Pod
@@ -26,8 +27,14 @@ class NodeEviction:
     """
 
     def __init__(
-        self, flags: FlagSet, evictor: Evictor, killer: ContainerKiller, metrics: EvictionMetrics
+        self,
+        flags: FlagSet,
+        evictor: Evictor,
+        killer: ContainerKiller,
+        metrics: EvictionMetrics,
+        audit: Audit | None = None,
     ) -> None:
+        self._audit = audit or NoAudit()
         self._flags, self._evictor, self._killer, self._metrics = flags, evictor, killer, metrics
         self._custom: tuple[str, EvictionExecutor] | None = None
 
@@ -61,6 +68,8 @@ class NodeEviction:
 
     async def evict(self, pod: Pod, reason: str, message: str) -> bool:
         """Evict a pod; return whether that was started."""
+        meta = pod.metadata
+        self._audit.log(0, reason, message, type="pod", namespace=meta.namespace, name=meta.name)
         if self._custom is not None:
             return await self._custom[1].evict(pod, reason, message)
         if self.only_by_api:

@@ -46,6 +46,7 @@ from .metrics import (
 from .node_plugin import NodePlugin
 from .plugin import RECONCILE_INTERVAL, QOSPlugin
 from .pod_policies import CPU_BURST, MEMORY_QOS, PodPolicies, PolicyType
+from .pressure import PressureCallback, PressureEvent, PressureSource
 from .service import DeclaresFlags, Service
 from .states import Callback, CallbackError, CallbackTarget, PodMeta, States, StateType
 
@@ -92,6 +93,9 @@ __all__ = [
     "Points",
     "PolicyType",
     "Pressure",
+    "PressureCallback",
+    "PressureEvent",
+    "PressureSource",
     "PressureStall",
     "Processor",
     "QOSPlugin",

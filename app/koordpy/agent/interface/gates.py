@@ -104,7 +104,13 @@ KOORDLET: Final = {
 WITHOUT_EFFECT: Final = frozenset({LIBPFM4, POD_RESOURCES_PROXY})
 """Gates of features that koordpy does not have; they are accepted with a warning (`koordpy.gates`)."""
 
-GATES: Final = {name: spec for name, spec in KOORDLET.items() if name not in WITHOUT_EFFECT}
+PRESSURE_TRIGGERS: Final = "PressureTriggers"
+"""Suppress and evict when latency-sensitive pods come under pressure (PSI). Koordlet has no such gate."""
+
+GATES: Final = {
+    **{name: spec for name, spec in KOORDLET.items() if name not in WITHOUT_EFFECT},
+    PRESSURE_TRIGGERS: _OFF,
+}
 """The gates that switch something."""
 
 _SWITCHED_BY_THRESHOLDS: Final = frozenset(

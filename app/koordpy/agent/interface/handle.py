@@ -19,6 +19,7 @@ from .flags import FlagSet
 from .layout import CgroupLayout
 from .metrics import Metrics
 from .pod_policies import PodPolicies
+from .pressure import PressureSource
 from .states import States
 
 
@@ -58,4 +59,6 @@ class Handle:
     client: Client | None = None
     events: Recorder | None = None
     eviction: Eviction | None = None
+    pressure: PressureSource | None = None
+    """Pressure of latency-sensitive pods; None unless the gate PressureTriggers is on."""
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)

@@ -13,6 +13,7 @@ from koordpy.agent.interface import FlagSet, QOSPlugin
 from koordpy.agent.interface.gates import BE_CPU_EVICT, CPU_ALLOCATABLE_EVICT, CPU_EVICT
 from koordpy.agent.toolkit.eviction.rounds import EvictionRounds
 from koordpy.agent.toolkit.metric_queries import MetricQueries
+from koordpy.agent.toolkit.pace import Pace
 from koordpy.api.needs import Needs, Right
 from koordpy.api.resource_names import CPU
 
@@ -64,6 +65,7 @@ class CPUEvict(QOSPlugin):
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
+        pace = Pace(self.handle, ("cpu",))
         while True:
             await self.rounds.round()
-            await self.handle.sleep(self.handle.flags.integer(INTERVAL_FLAG))
+            await pace.next_round(self.handle.flags.integer(INTERVAL_FLAG))

@@ -10,31 +10,31 @@ Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from prometheus_client import Gauge
 
 from koordpy.agent.interface import (
-    COLLECT_INTERVAL,
     NODE_CPU_INFO,
-    Aggregation,
     CgroupError,
     FlagSet,
     Handle,
-    MetricError,
     NodeCPUInfo,
     PodMeta,
     QOSPlugin,
     Update,
 )
 from koordpy.agent.interface.gates import BE_CPU_MANAGER, BE_CPU_SUPPRESS, is_feature_disabled
-from koordpy.agent.toolkit import suppression, usage
+from koordpy.agent.toolkit import quick_usage, suppression, usage
+from koordpy.agent.toolkit.metric_queries import MetricQueries
+from koordpy.agent.toolkit.pace import Pace
 from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.needs import Needs
 from koordpy.api.plugin import PluginArgs
+from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.api.slo.threshold import CFS_QUOTA, CPUSET, ResourceThresholdStrategy
 from koordpy.lib import cpuset
@@ -47,6 +47,8 @@ INTERVAL_FLAG = "cpu-suppress-interval-seconds"
 USING, RECOVERED = "using", "recovered"
 MIN_CPUS = 2
 REASON = "AdjustBEByNodeCPUUsage"
+CHECK_SECONDS = 30.0
+"""How often a disabled strategy checks that what it recovered still is."""
 
 SUPPRESS_CORES = Gauge("koordlet_be_suppress_cpu_cores", "Cores given to best-effort pods.", ["node", "type"])
 LS_USED_CORES = Gauge("koordlet_be_suppress_ls_used_cpu_cores", "Cores used by other pods.", ["node"])
@@ -72,6 +74,16 @@ class Inputs:
         return section or ResourceThresholdStrategy()
 
 
+@dataclass(frozen=True)
+class _Basis:
+    """What a recovery depends on."""
+
+    uids: frozenset[str]
+    allocations: Mapping[str, str]
+    topology: NodeResourceTopology | None
+    cpus: NodeCPUInfo | None
+
+
 class CPUSuppress(QOSPlugin):
     """The CPU suppress strategy."""
 
@@ -89,6 +101,9 @@ class CPUSuppress(QOSPlugin):
         self.policies: dict[str, str] = {}
         """Policy to `using` or `recovered`; empty after a restart, so that both are reset once."""
         self._best_effort = handle.layout.qos("BestEffort")
+        self._metrics = MetricQueries(handle)
+        self._recovered: tuple[_Basis, float] | None = None
+        """What was recovered from, and when, while the strategy is disabled."""
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
@@ -101,26 +116,86 @@ class CPUSuppress(QOSPlugin):
         if interval <= 0:
             log.info("%s is off: --%s is %d", self.name, INTERVAL_FLAG, interval)
             await asyncio.Event().wait()
+        pace = Pace(self.handle, ("cpu",))
+        pressed = False
         while True:
-            self.round(self.observe())
-            await self.handle.sleep(interval)
+            await self.reconcile(pressed=pressed)
+            pressed = await pace.next_round(interval)
+
+    async def reconcile(self, *, pressed: bool = False) -> None:
+        """Run a round, with usage measured at once where pods are under pressure.
+
+        While the strategy is disabled and nothing that matters has changed, that is done only every
+        `CHECK_SECONDS`.
+        """
+        inputs = self._static_inputs()
+        try:
+            disabled = is_feature_disabled(inputs.slo, BE_CPU_SUPPRESS)
+        except ValueError:
+            return
+        if disabled or self.handle.gates.enabled(BE_CPU_MANAGER):
+            self._recover(inputs)
+            return
+        self._recovered = None
+        self.round(await self._measured(inputs) if pressed else self._with_last_usage(inputs))
+
+    def _recover(self, inputs: Inputs) -> None:
+        now = self.handle.clock.monotonic()
+        basis = _Basis(
+            frozenset(meta.pod.metadata.uid for meta in inputs.pods),
+            _allocations(inputs.pods),
+            inputs.topology,
+            inputs.cpus,
+        )
+        known = self._recovered
+        if known is not None and known[0] == basis and now - known[1] < CHECK_SECONDS:
+            return
+        self.round(inputs)
+        if self.policies.get(CFS_QUOTA) == RECOVERED and self.policies.get(CPUSET) == RECOVERED:
+            self._recovered = basis, now
 
     def observe(self) -> Inputs:
         """Collect the inputs of one round."""
+        return self._with_last_usage(self._static_inputs())
+
+    def _static_inputs(self) -> Inputs:
+        """Return the inputs without usage."""
         states = self.handle.states
-        slo = states.node_slo()
-        pods = states.pods()
-        uids = [meta.pod.metadata.uid for meta in pods]
-        names = [application.name for application in slo.host_applications] if slo is not None else []
         return Inputs(
-            slo=slo,
+            slo=states.node_slo(),
             node=states.node(),
             topology=states.topology(),
-            pods=pods,
+            pods=states.pods(),
             cpus=self.handle.metrics.fact(NODE_CPU_INFO),
-            node_used=self._last("node_cpu_usage", {}),
-            pod_used=self._lasts("pod_cpu_usage", "pod_uid", uids),
-            application_used=self._lasts("host_application_cpu_usage", "host_app_name", names),
+            node_used=None,
+            pod_used={},
+            application_used={},
+        )
+
+    def _with_last_usage(self, inputs: Inputs) -> Inputs:
+        uids = [meta.pod.metadata.uid for meta in inputs.pods]
+        names = [application.name for application in _applications(inputs)]
+        return replace(
+            inputs,
+            node_used=self._metrics.last("node_cpu_usage"),
+            pod_used=self._metrics.lasts("pod_cpu_usage", "pod_uid", uids),
+            application_used=self._metrics.lasts("host_application_cpu_usage", "host_app_name", names),
+        )
+
+    async def _measured(self, inputs: Inputs) -> Inputs:
+        """Return the inputs with usage measured now; the last known one if that is not possible."""
+        pods = {f"pod/{meta.pod.metadata.uid}": meta.cgroup_dir for meta in inputs.pods}
+        layout = self.handle.layout
+        hosts = {f"app/{each.name}": layout.host_application(each) for each in _applications(inputs)}
+        usage_now = await quick_usage.measure(self.handle, {**pods, **hosts})
+        if usage_now is None:
+            return self._with_last_usage(inputs)
+        groups = usage_now.groups
+        return replace(
+            inputs,
+            node_used=usage_now.node,
+            pod_used={key.removeprefix("pod/"): groups[key] for key in pods if key in groups},
+            application_used={key.removeprefix("app/"): groups[key] for key in hosts if key in groups},
         )
 
     def round(self, inputs: Inputs) -> None:
@@ -243,20 +318,6 @@ class CPUSuppress(QOSPlugin):
             [Update("cpuset.cpus", directory, text, REASON) for directory in directories]
         )
 
-    # --- metrics ---------------------------------------------------------------------------------
-
-    def _last(self, kind: str, properties: Mapping[str, str]) -> float | None:
-        now = self.handle.clock.now()
-        window = 2 * self.handle.flags.duration(COLLECT_INTERVAL)
-        try:
-            return self.handle.metrics.query(kind, Aggregation.LAST, now - window, now, properties)
-        except MetricError:
-            return None
-
-    def _lasts(self, kind: str, label: str, values: Sequence[str]) -> dict[str, float]:
-        found = {value: self._last(kind, {label: value}) for value in values}
-        return {value: used for value, used in found.items() if used is not None}
-
 
 def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
     """Return the milli-cores that best-effort pods may use; None without node, usage or threshold."""
@@ -282,6 +343,20 @@ def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
         applications,
         system,
     )
+
+
+def _applications(inputs: Inputs) -> Sequence[HostApplicationSpec]:
+    return inputs.slo.host_applications if inputs.slo is not None else ()
+
+
+def _allocations(pods: Sequence[PodMeta]) -> dict[str, str]:
+    """Return the annotations with allocated CPUs, by the UIDs of pods that have one."""
+    key = extension.ANNOTATION_RESOURCE_STATUS
+    return {
+        meta.pod.metadata.uid: f"{qos.qos_class_raw(meta.pod)} {text}"
+        for meta in pods
+        if (text := meta.pod.metadata.annotations.get(key)) is not None
+    }
 
 
 def _share_pool(inputs: Inputs) -> frozenset[int] | None:

@@ -13,6 +13,7 @@ from koordpy.agent.interface import FlagSet, QOSPlugin
 from koordpy.agent.interface.gates import BE_MEMORY_EVICT, MEMORY_ALLOCATABLE_EVICT, MEMORY_EVICT
 from koordpy.agent.toolkit.eviction.rounds import EvictionRounds
 from koordpy.agent.toolkit.metric_queries import MetricQueries
+from koordpy.agent.toolkit.pace import Pace
 from koordpy.api.needs import Needs, Right
 from koordpy.api.resource_names import MEMORY
 
@@ -63,6 +64,7 @@ class MemoryEvict(QOSPlugin):
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
+        pace = Pace(self.handle, ("memory",))
         while True:
             await self.rounds.round()
-            await self.handle.sleep(self.handle.flags.integer(INTERVAL_FLAG))
+            await pace.next_round(self.handle.flags.integer(INTERVAL_FLAG))
