@@ -36,7 +36,7 @@ from koordpy.agent.interface.metrics import COLLECT_INTERVAL
 from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.service import DeclaresFlags, Service
-from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.metrics.service import MetricCacheService
 from koordpy.agent.prediction.histogram import nanoseconds
 from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.reporting.audit.log import AuditLog
@@ -55,6 +55,7 @@ log = logging.getLogger(__name__)
 FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
     AuditLog,
     ExecutorService,
+    MetricCacheService,
     NodeEviction,
     NodeMetricReporter,
     PredictServer,
@@ -97,7 +98,8 @@ class NodeAgent:
         )
         self.flags = declared_flags(installed, settings.flags)
         gates.set(installed.extension_gates(self.flags))
-        self.metrics = MetricCache(clock)
+        keeping = MetricCacheService(self.flags, clock, sleep)
+        self.metrics = keeping.cache
         files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
         audit = AuditLog(self.flags, gates, clock, sleep=sleep)
         writing = ExecutorService(files, self.flags, clock, audit_dir=audit.folder, sleep=sleep)
@@ -111,9 +113,6 @@ class NodeAgent:
             if gates.enabled(PRESSURE_TRIGGERS)
             else None
         )
-        audit = AuditLog(self.flags, gates, clock, sleep=sleep)
-        if audit.enabled:
-            self.executor.writer.observers.append(audit.written)
         evictions = EvictionMetrics(settings.node_name, clock)
         eviction = NodeEviction(
             self.flags,
@@ -157,7 +156,7 @@ class NodeAgent:
         self.first_services: list[Service] = [self.states]
         """What makes the states known; started first."""
         self.services: list[Service] = [
-            Periodic("metric-cache", self.metrics.collect, 60.0, delayed=True, sleep=sleep),
+            keeping,
             writing,
             self.prediction,
             Periodic("eviction-metrics", evictions.expire, 60.0, delayed=True, sleep=sleep),

@@ -13,6 +13,8 @@ Numbers are in the byte order of the machine.
 """
 
 import mmap
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 BLOCK_BYTES: Final = 1024
@@ -27,6 +29,7 @@ LONGEST_BLOCK: Final = 2**32 - 1
 class Segment(NamedTuple):
     """One mapping of memory, as numbers of each size that blocks have."""
 
+    memory: mmap.mmap
     longs: "memoryview[int]"
     quads: "memoryview[int]"
     doubles: "memoryview[float]"
@@ -49,13 +52,22 @@ class Place(NamedTuple):
 def segment_of(memory: mmap.mmap) -> Segment:
     """Return the views of a mapping of SEGMENT_BYTES."""
     view = memoryview(memory)
-    return Segment(view.cast("I"), view.cast("Q"), view.cast("d"))
+    return Segment(memory, view.cast("I"), view.cast("Q"), view.cast("d"))
+
+
+def anonymous_segment(index: int) -> mmap.mmap:
+    """Map memory that no file has; all its bytes are 0."""
+    return mmap.mmap(-1, SEGMENT_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 class Blocks:
-    """All blocks, numbered from 0, and which of them are free."""
+    """All blocks, numbered from 0, and which of them are free.
 
-    def __init__(self) -> None:
+    `map_segment` maps the memory of the segment with an index; it may raise OSError.
+    """
+
+    def __init__(self, map_segment: Callable[[int], mmap.mmap] = anonymous_segment) -> None:
+        self._map_segment = map_segment
         self._segments: list[Segment] = []
         self._free: list[int] = []
 
@@ -65,7 +77,10 @@ class Blocks:
         return len(self._segments) * SEGMENT_BLOCKS - len(self._free)
 
     def take(self, series: int, base: int) -> int:
-        """Return the number of an empty block that now belongs to a series, and begins at a time."""
+        """Return the number of an empty block that now belongs to a series, and begins at a time.
+
+        Raises OSError if there is no memory for it.
+        """
         if not self._free:
             self.grow()
         number = self._free.pop()
@@ -95,9 +110,39 @@ class Blocks:
     def grow(self) -> None:
         """Add a segment. Raises OSError if there is no room for it."""
         first = len(self._segments) * SEGMENT_BLOCKS
-        self._segments.append(segment_of(self.map_segment(len(self._segments))))
+        self._segments.append(segment_of(self._map_segment(len(self._segments))))
         self._free.extend(range(first + SEGMENT_BLOCKS - 1, first - 1, -1))
 
-    def map_segment(self, index: int) -> mmap.mmap:
-        """Map the memory of a new segment; all its bytes are 0."""
-        return mmap.mmap(-1, SEGMENT_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    def load(self, segments: int) -> list[int]:
+        """Map segments that exist; return the numbers of the blocks in use, in order."""
+        for _ in range(segments):
+            self.grow()
+        used = {number for number in self._free if self.owner(number)}
+        self._free = [number for number in self._free if number not in used]
+        return sorted(used)
+
+    def base(self, number: int) -> int:
+        """Return the time of the first point of a block, in Unix milliseconds."""
+        place = self.place(number)
+        return place.segment.quads[place.base]
+
+    def newest(self, number: int) -> int:
+        """Return the time of the last point of a block, in Unix milliseconds."""
+        place = self.place(number)
+        count = place.segment.longs[place.header + 1]
+        return self.base(number) + place.segment.longs[place.times + max(count - 1, 0)]
+
+    def owner(self, number: int) -> int:
+        """Return the id of the series that a block belongs to; 0 if it is free."""
+        place = self.place(number)
+        return place.segment.longs[place.header]
+
+    def close(self) -> None:
+        """Unmap all memory; no block can be used any more."""
+        while self._segments:
+            segment = self._segments.pop()
+            for view in (segment.longs, segment.quads, segment.doubles):
+                view.release()
+            with suppress(BufferError):
+                segment.memory.close()
+        self._free.clear()

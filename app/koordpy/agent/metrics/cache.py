@@ -6,8 +6,10 @@ series of objects that are gone lose their points first, then the oldest points 
 """
 
 import logging
+import mmap
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeVar
 
 from koordpy.agent.interface.metric_kinds import KINDS
@@ -22,7 +24,8 @@ from koordpy.agent.interface.metrics import (
 from koordpy.lib.clock import Clock
 
 from .aggregation import Window
-from .blocks import BLOCK_BYTES, Blocks
+from .blocks import BLOCK_BYTES, SEGMENT_BYTES, Blocks, anonymous_segment
+from .file import MetricFile, SeriesName, is_whole
 from .series import LATE_MILLISECONDS, BlockSeries
 
 F = TypeVar("F")
@@ -38,26 +41,48 @@ MAX_BYTES: Final = 100 << 20
 SERIES_BYTES: Final = 1024
 """What a series costs beside its blocks, as counted against the limit: its objects and its names."""
 
+_ROOM_SHARE: Final = 16
+"""The share of the limit that is made free at once when the limit is reached."""
+
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_UNDECLARED_MILLISECONDS: Final = 10 * 60_000
+"""How long restored points are kept whose kind nobody has declared yet."""
 
 
 class MetricCache:
     """Series and facts of one node."""
 
-    def __init__(self, clock: Clock, retention: timedelta = RETENTION, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        retention: timedelta = RETENTION,
+        max_bytes: int = MAX_BYTES,
+        file: MetricFile | None = None,
+    ) -> None:
+        """Restore the series of a file, if one is given, and keep new points there."""
         self._clock = clock
+        self._file = file
         self._longest = retention // _MILLISECOND
         self._max_bytes = max_bytes
         self._kinds: dict[str, MetricKind] = {}
         self._retentions: dict[str, int] = {}
         self._series: dict[str, dict[tuple[str, ...], BlockSeries]] = {}
-        self._with_points = 0
         self._ids = 0
         self._facts: dict[str, Any] = {}
-        self.blocks = Blocks()
+        self.blocks = Blocks(self._map_segment)
         self.evicted = 0
+        """How many times points were dropped because of the limit."""
+        self._has_room = True
         for kind in KINDS.values():
             self.declare(kind)
+        if file is not None:
+            self._restore(file)
+
+    def close(self) -> None:
+        """Let go of the memory and the file; the cache cannot be used any more."""
+        self.blocks.close()
+        if self._file is not None:
+            self._file.close()
 
     # --- kinds -----------------------------------------------------------------------------------
 
@@ -73,12 +98,14 @@ class MetricCache:
                 f"metric kind {kind.name} is declared with the properties {list(kind.properties)} and the "
                 f"unit {kind.unit!r}, but it has {list(known.properties)} and {known.unit!r} already"
             )
-        self._series.setdefault(kind.name, {})
+        restored = self._series.setdefault(kind.name, {})
+        for identity in [each for each in restored if len(each) != len(kind.properties)]:
+            self._forget(restored[identity])
         self._keep(kind.name, kind.retention // _MILLISECOND)
 
     def retention_milliseconds(self, kind: str) -> int:
         """Return how long points of a kind are kept."""
-        return self._retentions[kind]
+        return self._retentions.get(kind, _UNDECLARED_MILLISECONDS)
 
     def _keep(self, kind: str, milliseconds: int) -> None:
         self._retentions[kind] = min(max(milliseconds, self._retentions.get(kind, 0)), self._longest)
@@ -107,11 +134,13 @@ class MetricCache:
         """Free the points that are older than the retention of their kind, and forget series without any."""
         now = unix_milliseconds(self._clock.now())
         for kind, by_identity in self._series.items():
-            horizon = now - self._retentions[kind]
-            for identity, series in list(by_identity.items()):
+            horizon = now - self.retention_milliseconds(kind)
+            for series in list(by_identity.values()):
                 series.drop_before(horizon)
                 if not series.block_count:
-                    del by_identity[identity]
+                    self._forget(series)
+        if self._file is not None and self._file.needs_compaction(self.series_count):
+            self._compact(self._file)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -183,6 +212,8 @@ class MetricCache:
         kept = self._retentions[kind]
         if window > kept and kept < self._longest:
             self._keep(kind, window)
+            if self._file is not None:
+                self._file.set_retention(kind, self._retentions[kind])
             log.info(
                 "metric %s is queried %.0f s back: it was kept for %.0f s, from now on for %.0f s",
                 kind,
@@ -210,43 +241,116 @@ class MetricCache:
     @property
     def bytes_used(self) -> int:
         """What all series take, as counted against the limit."""
-        return self.blocks.used * BLOCK_BYTES + self._series_count() * SERIES_BYTES
+        return self.blocks.used * BLOCK_BYTES + self.series_count * SERIES_BYTES
 
     def claim(self, series: BlockSeries) -> BlockSeries:
         """Register a series that gets its first point; return the series that is registered already."""
         registered = self._series[series.kind].setdefault(series.identity, series)
-        if registered is series:
+        if registered is series and not series.id:
             self._ids += 1
             series.id = self._ids
+            if self._file is not None:
+                self._file.add_name(_name_of(series))
         return registered
 
     def take_block(self, series: BlockSeries, base: int) -> int:
         """Return the number of an empty block; if the limit is reached, others lose points for it."""
-        while self.bytes_used + BLOCK_BYTES > self._max_bytes and self._evict(series, base):
-            pass
-        return self.blocks.take(series.id, base)
+        if self.bytes_used + BLOCK_BYTES > self._max_bytes:
+            self._make_room(series, base)
+        try:
+            return self.blocks.take(series.id, base)
+        except OSError as error:
+            log.warning("metrics of the next minutes are in memory alone: %s", error)
+            self._has_room = False
+            return self.blocks.take(series.id, base)
 
     def is_ahead(self, time: int) -> bool:
         """Return whether a point lies in the future: the clock was set back."""
         return time > unix_milliseconds(self._clock.now()) + LATE_MILLISECONDS
 
-    def _series_count(self) -> int:
+    @property
+    def series_count(self) -> int:
+        """The number of series."""
         return sum(map(len, self._series.values()))
 
-    def _evict(self, keep: BlockSeries, now: int) -> bool:
-        """Free some blocks; return whether there was anything to free."""
-        present = [
+    def _forget(self, series: BlockSeries) -> None:
+        series.close()
+        series.id = 0
+        del self._series[series.kind][series.identity]
+
+    def _map_segment(self, index: int) -> mmap.mmap:
+        if self._file is None or not self._has_room:
+            return anonymous_segment(index)
+        return self._file.map_segment(index)
+
+    def _make_room(self, keep: BlockSeries, now: int) -> None:
+        """Drop points until some of the limit is free again, but none of the series that needs it."""
+        wanted = self._max_bytes - max(self._max_bytes // _ROOM_SHARE, BLOCK_BYTES)
+        others = [
             series
             for by_identity in self._series.values()
             for series in by_identity.values()
-            if series.block_count and series is not keep
+            if series is not keep
         ]
-        gone = [series for series in present if now - series.newest > LATE_MILLISECONDS + 2 * series.interval]
-        for series in gone:
-            series.close()
-            del self._series[series.kind][series.identity]
-        if not gone and present:
-            oldest = min(present, key=lambda series: series.oldest)
-            oldest.drop_oldest_block()
-        self.evicted += len(gone) or bool(present)
-        return bool(present)
+        for series in others:
+            if now - series.newest > LATE_MILLISECONDS + 2 * series.interval:
+                self._forget(series)
+                self.evicted += 1
+        left = [(series.oldest, number, series) for number, series in enumerate(others) if series.block_count]
+        heapify(left)
+        while left and self.bytes_used > wanted:
+            _, number, series = heappop(left)
+            series.drop_oldest_block()
+            self.evicted += 1
+            if series.block_count:
+                heappush(left, (series.oldest, number, series))
+            else:
+                self._forget(series)
+
+    # --- restarts --------------------------------------------------------------------------------
+
+    def _restore(self, file: MetricFile) -> None:
+        """Take over the blocks of a file; drop those that are damaged, of the future or too old."""
+        for kind, milliseconds in file.retentions.items():
+            self._keep(kind, milliseconds)
+        names = {name.id: name for name in file.names}
+        self._ids = max(names, default=0)
+        now = unix_milliseconds(self._clock.now())
+        blocks = self.blocks
+        file.truncate(-(-self._max_bytes // SEGMENT_BYTES))
+        used = blocks.load(file.segment_count)
+        found = sorted((blocks.base(number), number) for number in used)
+        damaged = 0
+        for _, number in found:
+            name = names.get(blocks.owner(number))
+            if name is None or not is_whole(blocks.place(number)):
+                damaged += 1
+                blocks.free(number)
+                continue
+            by_identity = self._series.setdefault(name.kind, {})
+            series = by_identity.get(name.identity)
+            if series is None:
+                series = by_identity[name.identity] = BlockSeries(self, name.kind, name.identity, name.id)
+            first, last = blocks.base(number), blocks.newest(number)
+            if first < series.newest or not now - self._longest <= last <= now + LATE_MILLISECONDS:
+                blocks.free(number)
+            else:
+                series.adopt(number)
+        for kind, declared in self._kinds.items():
+            for series in list(self._series[kind].values()):
+                if not series.block_count or len(series.identity) != len(declared.properties):
+                    self._forget(series)
+        self._compact(file)
+        log.info("restored %d series; dropped %d damaged blocks", self.series_count, damaged)
+
+    def _compact(self, file: MetricFile) -> None:
+        try:
+            file.compact(
+                [_name_of(series) for each in self._series.values() for series in each.values() if series.id]
+            )
+        except OSError as error:
+            log.warning("the names of series are not compacted: %s", error)
+
+
+def _name_of(series: BlockSeries) -> SeriesName:
+    return SeriesName(series.id, series.kind, series.identity)

@@ -56,11 +56,11 @@ class BlockSeries:
     _count: int
     _last: int
 
-    def __init__(self, owner: Owner, kind: str, identity: tuple[str, ...]) -> None:
+    def __init__(self, owner: Owner, kind: str, identity: tuple[str, ...], id_: int = 0) -> None:
         self._owner = owner
         self.kind = kind
         self.identity = identity
-        self.id = 0
+        self.id = id_
         self._numbers: deque[int] = deque()
         self._forget()
 
@@ -91,7 +91,7 @@ class BlockSeries:
 
     def drop_before(self, time: int) -> None:
         """Free the blocks whose points are all older than a time, in Unix milliseconds."""
-        while self._numbers and self._newest_of(self._numbers[0]) < time:
+        while self._numbers and self._owner.blocks.newest(self._numbers[0]) < time:
             if len(self._numbers) == 1:
                 self.close()
             else:
@@ -244,8 +244,3 @@ class BlockSeries:
 
     def _count_of_place(self, place: Place) -> int:
         return place.segment.longs[place.header + 1]
-
-    def _newest_of(self, number: int) -> int:
-        place = self._owner.blocks.place(number)
-        last = place.segment.longs[place.times + max(self._count_of_place(place) - 1, 0)]
-        return place.segment.quads[place.base] + last
