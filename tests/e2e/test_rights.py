@@ -44,6 +44,15 @@ NOT_SEEN = {
         # A caller of the debug API with a token.
         "koordpy-worker: create subjectaccessreviews.authorization.k8s.io",
         "koordpy-worker: create tokenreviews.authentication.k8s.io",
+        # Nodes that are deleted, policies and thresholds that change later, zones with resources, and the
+        # same event within six minutes.
+        "koordpy-worker-slo: delete nodemetrics.slo.koordinator.sh",
+        "koordpy-worker-slo: delete nodeslos.slo.koordinator.sh",
+        "koordpy-worker-slo: patch nodemetrics.slo.koordinator.sh",
+        "koordpy-worker-slo: patch nodeslos.slo.koordinator.sh",
+        "koordpy-worker-slo: get noderesourcetopologies.topology.node.k8s.io",
+        "koordpy-worker-slo: patch noderesourcetopologies.topology.node.k8s.io",
+        "koordpy-worker-slo: patch events.events.k8s.io",
     },
     "koordpy-qos-agent": {
         # A caller of the debug API with a token.
@@ -69,6 +78,7 @@ OF_KUBE_SCHEDULER = "koordpy-scheduler"
 """The Role of kube-scheduler, which shares the extender's service account."""
 
 ACCOUNTS = ("koordpy-webhooks", "koordpy-scheduler", "koordpy-worker", "koordpy-qos-agent")
+BATCH_CPU = "kubernetes.io/batch-cpu"
 QUOTA_NAME = "quota.scheduling.koordinator.sh/name"
 SECRET = "koordinator-webhook-certs"
 
@@ -290,7 +300,7 @@ def migrate(installation: Installation, worker: Component) -> None:
 
 
 def enforce(installation: Installation) -> None:
-    """The QoS agent follows its node and suppresses best-effort pods."""
+    """The worker renders the node's strategies, by which the QoS agent suppresses best-effort pods."""
     files = NodeFiles(installation.folder / "node", 2)
     add_node(installation, "colocated", cpu="8")
     installation.create(
@@ -308,15 +318,21 @@ def enforce(installation: Installation) -> None:
     agent = installation.component("koordpy-qos-agent", {"koordpy-qos-agent-config": files_of_node})
     agent.start("koordpy-qos-agent", "--node-name=colocated")
     section = {"enable": True, "cpuSuppressThresholdPercent": 65, "cpuSuppressPolicy": "cpuset"}
+    data = {
+        "colocation-config": json.dumps({"enable": True}),
+        "resource-threshold-config": json.dumps({"clusterStrategy": section}),
+    }
     installation.create(
         {
-            "apiVersion": "slo.koordinator.sh/v1alpha1",
-            "kind": "NodeSLO",
-            "metadata": {"name": "colocated"},
-            "spec": {"resourceUsedThresholdWithBE": section},
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
+            "data": data,
         }
     )
     expect(lambda: files.cpus() != "0-7", agent)
+    report_usage(installation, "colocated", [])
+    expect(lambda: BATCH_CPU in installation.get("node", "colocated")["status"]["allocatable"], agent)
 
 
 # --- objects ---------------------------------------------------------------------------------------
@@ -387,14 +403,8 @@ def add_node(installation: Installation, name: str, cpu: str = "4") -> None:
 
 
 def report_usage(installation: Installation, node: str, pods: list[Document]) -> None:
-    installation.create(
-        {
-            "apiVersion": "slo.koordinator.sh/v1alpha1",
-            "kind": "NodeMetric",
-            "metadata": {"name": node},
-            "spec": {},
-        }
-    )
+    """Report what a node's pods use, in the NodeMetric that the worker has created for the node."""
+    assert eventually(lambda: installation.get("nodemetric", node) is not None)
     status = {
         "updateTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "nodeMetric": {"nodeUsage": {}, "systemUsage": {}},

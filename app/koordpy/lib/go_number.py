@@ -5,6 +5,7 @@ Source: Go, `strconv` and the verb `%v` of `fmt`.
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -41,6 +42,7 @@ def parse_bool(text: str) -> bool | None:
     return _BOOLEANS.get(text)
 
 
+@lru_cache(maxsize=1024)
 def general(number: float) -> str:
     """Write a double as `%v` does: the shortest digits, with an exponent below 0.0001 and from 1e+06 on."""
     if number != number or number in (float("inf"), float("-inf")):

@@ -47,7 +47,24 @@ NOTHING: Final = Amounts()
 def read(amounts: Mapping[str, WireQuantity]) -> Amounts:
     """Return cpu and memory of a resource list; what is missing is 0. Raises QuantityError."""
     cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
-    return Amounts(0 if cpu is None else nano_value(cpu), 0 if memory is None else nano_value(memory))
+    return Amounts(0 if cpu is None else _nanos(cpu), 0 if memory is None else _nanos(memory))
+
+
+_LONGEST_PLAIN: Final = 15
+_UNITS: Final = {"m": NANOS_PER_MILLI, "n": 1, "u": 1000}
+_BINARY: Final = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+
+
+def _nanos(amount: WireQuantity) -> int:
+    """Return an amount in billionths; usual texts, most of which occur once, need no general parser."""
+    if isinstance(amount, str) and len(amount) <= _LONGEST_PLAIN and amount.isascii():
+        if amount.isdigit():
+            return int(amount) * NANOS_PER_UNIT
+        if (unit := _UNITS.get(amount[-1:])) is not None and amount[:-1].isdigit():
+            return int(amount[:-1]) * unit
+        if (factor := _BINARY.get(amount[-2:])) is not None and amount[:-2].isdigit():
+            return int(amount[:-2]) * factor * NANOS_PER_UNIT
+    return nano_value(amount)
 
 
 def milli(nanos: int) -> int:

@@ -14,7 +14,7 @@ from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeMetric, PodMetricInfo
 from koordpy.api.meta import ResourceList, Struct
-from koordpy.api.qos import PriorityClass, QoSClass, default_priority, priority_class, qos_class
+from koordpy.api.qos import PriorityClass, QoSClass, default_priority, priority_class, qos_class_raw
 from koordpy.api.resource_names import CPU, MEMORY
 from koordpy.api.resources import pod_request_nanos
 from koordpy.api.scheme import DecodeError, decode
@@ -60,7 +60,7 @@ class PodFacts:
             is_active,
             priority not in _LOW,
             priority not in _BELOW_PROD,
-            qos_class(pod) is QoSClass.LSE,
+            qos_class_raw(pod) is QoSClass.LSE,  # Kubernetes' own classes never mean LSE
             Amounts(requests.get(CPU, 0), requests.get(MEMORY, 0)),
             _numa_nodes(pod),
         )

@@ -4,8 +4,7 @@ Source: Koordinator, `pkg/slo-controller/noderesource/framework` and `resource_c
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -61,37 +60,57 @@ class Engine:
     def setup(self) -> None:
         """Set up every plugin."""
         for plugin in self.plugins:
-            with self._stage(plugin, "Setup", ""):
+            try:
                 plugin.setup()
+            except Exception as error:
+                self._failed(plugin, "Setup", "", error)
+            else:
+                self._runs[plugin.name, "Setup", True].inc()
 
     def calculate(self, strategy: ColocationStrategy, node: NodeState, inputs: Inputs) -> NodeResource:
         """Return the results of all plugins for a node."""
         result = NodeResource()
         for plugin in self._calculate:
-            with self._stage(plugin, "ResourceCalculate", node.name):
+            try:
                 result.set(list(plugin.calculate(strategy, node, inputs)))
+            except Exception as error:
+                self._failed(plugin, "ResourceCalculate", node.name, error)
+            else:
+                self._runs[plugin.name, "ResourceCalculate", True].inc()
         return result
 
     def reset(self, node: NodeState, message: str) -> NodeResource:
         """Return the results for a node without colocation."""
         result = NodeResource()
         for plugin in self._calculate:
-            with self._stage(plugin, "ResourceReset", node.name):
-                result.set(plugin.reset(node, message))
+            try:
+                result.set(list(plugin.reset(node, message)))
+            except Exception as error:
+                self._failed(plugin, "ResourceReset", node.name, error)
+            else:
+                self._runs[plugin.name, "ResourceReset", True].inc()
         return result
 
     async def pre_update(self, strategy: ColocationStrategy, node: NodeState, result: NodeResource) -> None:
         """Let plugins write other objects."""
         for plugin in self._pre_update:
-            with self._stage(plugin, "NodePreUpdate", node.name):
+            try:
                 await plugin.pre_update(strategy, node, result)
+            except Exception as error:
+                self._failed(plugin, "NodePreUpdate", node.name, error)
+            else:
+                self._runs[plugin.name, "NodePreUpdate", True].inc()
 
     def prepare(self, strategy: ColocationStrategy, node: NodeState, result: NodeResource) -> NodeState:
         """Return a copy of a node with the results."""
         prepared = node.copy()
         for plugin in self._prepare:
-            with self._stage(plugin, "NodePrepare", node.name):
+            try:
                 plugin.prepare(strategy, prepared, result)
+            except Exception as error:
+                self._failed(plugin, "NodePrepare", node.name, error)
+            else:
+                self._runs[plugin.name, "NodePrepare", True].inc()
         return prepared
 
     def needs(
@@ -105,34 +124,48 @@ class Engine:
         """Return why a prepared node has to be written; `last_written` is the last write of its status."""
         if new.allocatable is None or new.capacity is None:
             return Needs("", "")
-        status = ""
-        for checking in self._status:
-            with self._stage(checking, "NodeStatusCheck", new.name):
-                status = checking.need_sync(strategy, old, new)
-            if status:
-                break
-        if is_overdue(strategy, last_written, now):
-            status = status or "node resource expired"
-        meta = ""
-        for watching in self._meta:
-            with self._stage(watching, "NodeStatusCheckMeta", new.name):
-                meta = watching.need_sync_meta(strategy, old, new)
-            if meta:
-                break
-        return Needs(status, meta)
+        status = self._status_reason(strategy, old, new)
+        if not status and is_overdue(strategy, last_written, now):
+            status = "node resource expired"
+        return Needs(status, self._meta_reason(strategy, old, new))
 
-    @contextmanager
-    def _stage(self, plugin: NodeResourcePlugin, stage: str, node: str) -> Iterator[None]:
-        """Count a plugin's stage; log what it raises."""
-        try:
-            yield
-        except Exception as error:
-            self._runs[plugin.name, stage, False].inc()
-            expected = isinstance(error, _EXPECTED)
-            about = f" of node {node}" if node else ""
-            log.error("%s: stage %s%s failed: %s", plugin.name, stage, about, error, exc_info=not expected)
-        else:
-            self._runs[plugin.name, stage, True].inc()
+    def _status_reason(self, strategy: ColocationStrategy, old: NodeState, new: NodeState) -> str:
+        for plugin in self._status:
+            try:
+                reason = plugin.need_sync(strategy, old, new)
+            except Exception as error:
+                self._failed(plugin, "NodeStatusCheck", new.name, error)
+                continue
+            self._runs[plugin.name, "NodeStatusCheck", True].inc()
+            if reason:
+                return reason
+        return ""
+
+    def _meta_reason(self, strategy: ColocationStrategy, old: NodeState, new: NodeState) -> str:
+        for plugin in self._meta:
+            try:
+                reason = plugin.need_sync_meta(strategy, old, new)
+            except Exception as error:
+                self._failed(plugin, "NodeStatusCheckMeta", new.name, error)
+                continue
+            self._runs[plugin.name, "NodeStatusCheckMeta", True].inc()
+            if reason:
+                return reason
+        return ""
+
+    def _failed(self, plugin: NodeResourcePlugin, stage: str, node: str, error: Exception) -> None:
+        """Count and log what a plugin raised."""
+        self._runs[plugin.name, stage, False].inc()
+        about = f" of node {node}" if node else ""
+        unexpected = not isinstance(error, _EXPECTED)
+        log.error(
+            "%s: stage %s%s failed: %s",
+            plugin.name,
+            stage,
+            about,
+            error,
+            exc_info=error if unexpected else None,
+        )
 
 
 _STAGES = (

@@ -36,6 +36,31 @@ ALLOCATABLE = Gauge(
 )
 
 
+class NodeGauges:
+    """The gauges of one plugin's resources, kept by node: looking one up by its labels takes longer than the
+    rest of a small computation.
+    """
+
+    def __init__(self, *resources: tuple[str, str]) -> None:
+        self._resources = resources
+        self._by_node: dict[str, tuple[Gauge, ...]] = {}
+
+    def set(self, node: str, *amounts: float) -> None:
+        """Set the gauges of a node, in the order of the resources (each with its unit)."""
+        gauges = self._by_node.get(node)
+        if gauges is None:
+            gauges = tuple(ALLOCATABLE.labels(node, *resource) for resource in self._resources)
+            self._by_node[node] = gauges
+        for gauge, amount in zip(gauges, amounts, strict=True):
+            gauge.set(amount)
+
+    def remove(self, node: str) -> None:
+        """Remove the gauges of a node that is gone."""
+        if self._by_node.pop(node, None) is not None:
+            for resource in self._resources:
+                ALLOCATABLE.remove(node, *resource)
+
+
 def count(counter: Counter, reason: str, *, ok: bool) -> None:
     """Count a step."""
     counter.labels("succeeded" if ok else "failed", reason).inc()

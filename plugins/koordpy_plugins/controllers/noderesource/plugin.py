@@ -8,7 +8,7 @@ Koordinator, `pkg/slo-controller/noderesource`.
 
 import logging
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeMetric
@@ -32,6 +32,14 @@ from .args import NodeResourceArgs
 log = logging.getLogger(__name__)
 
 _NO_METRIC = NodeMetric()
+
+
+class _Prepared(NamedTuple):
+    """A version of a node, and how it would be written."""
+
+    source: Node
+    node: NodeState
+    prepared: NodeState
 
 
 class NodeResourceController(Controller):
@@ -98,18 +106,19 @@ class NodeResourceController(Controller):
         node = NodeState.of(found)
         evaluation = self.evaluate(node)
         await self.engine.pre_update(evaluation.strategy, node, evaluation.result)
-        _, needed = needs(self.engine, evaluation, node, self.written.get(name), self.handle.clock.now())
+        now, last_written = self.handle.clock.now(), self.written.get(name)
+        prepared, needed = needs(self.engine, evaluation, node, last_written, now)
         errors = []
         if needed.status:
             log.debug("node %s: status is written: %s", name, needed.status)
             try:
-                await self._write(name, evaluation, with_status=True)
+                await self._write(evaluation, _Prepared(found, node, prepared), with_status=True)
             except Exception as error:
                 errors.append(error)
         if needed.meta:
             log.debug("node %s: metadata is written: %s", name, needed.meta)
             try:
-                await self._write(name, evaluation, with_status=False)
+                await self._write(evaluation, _Prepared(found, node, prepared), with_status=False)
             except Exception as error:
                 errors.append(error)
         if errors:
@@ -134,7 +143,8 @@ class NodeResourceController(Controller):
 
     # --- writing ---------------------------------------------------------------------------------
 
-    async def _write(self, name: str, evaluation: Evaluation, *, with_status: bool) -> None:
+    async def _write(self, evaluation: Evaluation, first: "_Prepared", *, with_status: bool) -> None:
+        name = first.node.name
         reason = "updateNodeStatus" if with_status else "patchNodeMeta"
         client: Client = self.handle.client
 
@@ -144,8 +154,10 @@ class NodeResourceController(Controller):
                 missing = "updateNodeNotFound" if with_status else "updateNodeMetaNotFound"
                 metrics.count(metrics.NODE_RESOURCE_RECONCILES, missing, ok=False)
                 return
-            node = NodeState.of(found)
-            prepared = self.engine.prepare(evaluation.strategy, node, evaluation.result)
+            node, prepared = first.node, first.prepared
+            if found is not first.source:
+                node = NodeState.of(found)
+                prepared = self.engine.prepare(evaluation.strategy, node, evaluation.result)
             changes: dict[str, Any] = patch(node, prepared, with_status=with_status)
             if changes:
                 await client.patch(Node, "", name, changes, subresource="status" if with_status else "")
@@ -171,9 +183,6 @@ class NodeResourceController(Controller):
     def _node_deleted(self, node: Node) -> None:
         name = node.metadata.name
         self.demands.forget(name)
-        for labels in list(metrics.ALLOCATABLE._metrics):
-            if labels[0] == name:
-                metrics.ALLOCATABLE.remove(*labels)
         self._enqueue(node)
 
     def _node_metric_updated(self, old: NodeMetric, new: NodeMetric) -> None:

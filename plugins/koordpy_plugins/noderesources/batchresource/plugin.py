@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import ClassVar, Final
 
 from koordpy.api import extension
+from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.needs import Needs, Right
 from koordpy.api.plugin import NoArgs
@@ -56,9 +57,12 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
         self.topologies = handle.cluster.store(NodeResourceTopology, optional=True)
         self.written: dict[str, datetime] = {}
         """When the topology of a node was last written."""
+        self._gauges = metrics.NodeGauges((extension.BATCH_CPU, "integer"), (extension.BATCH_MEMORY, "byte"))
 
     def setup(self) -> None:
-        """Follow the zones of nodes."""
+        """Follow the zones of nodes, and nodes that go."""
+        nodes = self.handle.cluster.store(Node)
+        nodes.subscribe(on_delete=lambda node: self._gauges.remove(node.metadata.name))
         self.topologies.subscribe(
             on_add=self._topology_added, on_update=self._topology_updated, on_delete=self._topology_deleted
         )
@@ -74,10 +78,7 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
         reserved, demand = node_amounts.reserved(node), inputs.demand
         offered = batch.for_node(strategy, node_amounts.capacity(node), reserved, demand)
         milli_cpu = amounts.milli(offered.amounts.cpu)
-        metrics.ALLOCATABLE.labels(node.name, extension.BATCH_CPU, "integer").set(milli_cpu / 1000)
-        metrics.ALLOCATABLE.labels(node.name, extension.BATCH_MEMORY, "byte").set(
-            amounts.whole(offered.amounts.memory)
-        )
+        self._gauges.set(node.name, milli_cpu / 1000, amounts.whole(offered.amounts.memory))
         zone_cpu: dict[str, Quantity] = {}
         zone_memory: dict[str, Quantity] = {}
         topology = self.topologies.get("", node.name)

@@ -6,11 +6,13 @@ Source: Koordinator, `pkg/slo-controller/noderesource/plugins/midresource/plugin
 from typing import ClassVar, Final
 
 from koordpy.api import extension
+from koordpy.api.core import Node
 from koordpy.api.plugin import NoArgs
 from koordpy.api.quantity import Format, Quantity
 from koordpy.api.slo.colocation import ColocationStrategy
 from koordpy.controllers.noderesource import mid, node_amounts
 from koordpy.controllers.noderesource.interface import (
+    Handle,
     Inputs,
     NodePrepare,
     NodeResource,
@@ -20,7 +22,7 @@ from koordpy.controllers.noderesource.interface import (
     ResourceItem,
 )
 from koordpy.controllers.noderesource.toolkit import changed, enter, is_stale
-from koordpy.controllers.slo.metrics import ALLOCATABLE
+from koordpy.controllers.slo.metrics import NodeGauges
 from koordpy.controllers.slo.node_state import NodeState
 
 RESOURCES: Final = (extension.MID_CPU, extension.MID_MEMORY)
@@ -32,6 +34,15 @@ class MidResource(ResourceCalculate, NodePrepare, NodeStatusCheck):
 
     name: ClassVar[str] = "MidResource"
     args: NoArgs
+
+    def __init__(self, args: NoArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._gauges = NodeGauges((extension.MID_CPU, "integer"), (extension.MID_MEMORY, "byte"))
+
+    def setup(self) -> None:
+        """Follow nodes that go."""
+        nodes = self.handle.cluster.store(Node)
+        nodes.subscribe(on_delete=lambda node: self._gauges.remove(node.metadata.name))
 
     def calculate(
         self, strategy: ColocationStrategy, node: NodeState, inputs: Inputs
@@ -48,8 +59,7 @@ class MidResource(ResourceCalculate, NodePrepare, NodeStatusCheck):
             node_amounts.reserved(node),
             inputs.demand,
         )
-        ALLOCATABLE.labels(node.name, extension.MID_CPU, "integer").set(offered.milli_cpu)
-        ALLOCATABLE.labels(node.name, extension.MID_MEMORY, "byte").set(offered.memory)
+        self._gauges.set(node.name, offered.milli_cpu, offered.memory)
         return (
             ResourceItem(
                 name=extension.MID_CPU,
