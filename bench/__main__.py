@@ -19,6 +19,7 @@ NAMES = (
     "loadaware",
     "hotspots",
     "descheduling",
+    "agent",
 )
 
 
