@@ -421,7 +421,16 @@ async def test_qos_agent(tmp_path: Path, server: ApiServer, client: Client, conn
     async with working(worker_process(found, "agent", connection=connection)) as http:
         await assert_callers_are_reviewed(http)
         await until(lambda: files.cpus() == "0-5")
-    assert_fits("qos-agent", "koordpy-qos-agent", connection)
+        await until(lambda: asked(connection, "update", "noderesourcetopologies"))
+        await client.delete(NodeResourceTopology, "", "n1")
+        await until(lambda: asked(connection, "create", "noderesourcetopologies"))
+    # The first NodeMetric is reported after an interval of 30 seconds or more.
+    report = "koordpy-qos-agent: update nodemetrics/status.slo.koordinator.sh"
+    assert_fits("qos-agent", "koordpy-qos-agent", connection, report)
+
+
+def asked(connection: Recording, verb: str, resource: str) -> bool:
+    return any((request.verb, request.resource) == (verb, resource) for request in connection.requests)
 
 
 def _resource(kind: str) -> Resource:
