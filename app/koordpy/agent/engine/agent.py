@@ -18,6 +18,7 @@ from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.pressure import PressureMonitor
 from koordpy.agent.cgroups.service import ExecutorService
+from koordpy.agent.engine import pod_source
 from koordpy.agent.engine.eviction import NodeEviction
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
 from koordpy.agent.engine.evictor import Evictor
@@ -42,7 +43,11 @@ from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.reporting.audit.log import AuditLog
 from koordpy.agent.reporting.node_metric import NodeMetricReporter
 from koordpy.agent.reporting.topology_reporter import TopologyReporter
+from koordpy.agent.states import resource_gauges
 from koordpy.agent.states.informer import StatesInformer
+from koordpy.agent.states.kubelet import Kubelet
+from koordpy.agent.states.kubelet_pods import KubeletPods
+from koordpy.agent.states.task_ids import PodTaskIds
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
@@ -57,7 +62,9 @@ FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
     ExecutorService,
     MetricCacheService,
     NodeEviction,
+    KubeletPods,
     NodeMetricReporter,
+    PodTaskIds,
     PredictServer,
     RuntimeHooks,
     TopologyReporter,
@@ -100,13 +107,15 @@ class NodeAgent:
         gates.set(installed.extension_gates(self.flags))
         keeping = MetricCacheService(self.flags, clock, sleep)
         self.metrics = keeping.cache
+        from_kubelet = pod_source.is_kubelet(self.flags)
         files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
         audit = AuditLog(self.flags, gates, clock, sleep=sleep)
         writing = ExecutorService(files, self.flags, clock, audit_dir=audit.folder, sleep=sleep)
         if audit.enabled:
             writing.executor.writer.observers.append(audit.written)
         layout = detection.detect(root, writing.kubelet.cgroup_driver)
-        self.states = StatesInformer(cluster, settings.node_name, layout)
+        self.states = StatesInformer(cluster, settings.node_name, layout, pods_from_kubelet=from_kubelet)
+        resource_gauges.publish(self.states)
         self.executor = writing.executor
         pressure = (
             PressureMonitor(files, self.states.layout, self.states, sleep=sleep)
@@ -153,8 +162,14 @@ class NodeAgent:
         self._sync_timeout = settings.sync_timeout
         self.started: datetime | None = None
         """When the states were known, and the plugins started."""
+        kubelet = None
         self.first_services: list[Service] = [self.states]
         """What makes the states known; started first."""
+        if from_kubelet and client is not None:
+            kubelet = Kubelet(client, settings.node_name, self.flags, clock.monotonic)
+            self.first_services.append(
+                pod_source.kubelet_pods(kubelet, self.states, files, self.flags, clock)
+            )
         self.services: list[Service] = [
             keeping,
             writing,
@@ -162,7 +177,8 @@ class NodeAgent:
             Periodic("eviction-metrics", evictions.expire, 60.0, delayed=True, sleep=sleep),
             audit,
             self.hooks,
-            TopologyReporter(self.handle, self.states),
+            PodTaskIds(self.states, files, self.flags, sleep),
+            TopologyReporter(self.handle, self.states, kubelet=kubelet),
             NodeMetricReporter(
                 self.states,
                 self.metrics,

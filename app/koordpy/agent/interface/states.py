@@ -1,7 +1,7 @@
 """The states of a node, as plugins see them (koordlet's states informer)."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ class PodMeta:
 
     pod: Pod
     cgroup_dir: str
+    container_task_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The tasks of its containers and its sandbox by container id; only with --enable-pod-taskids."""
 
 
 @dataclass(frozen=True)

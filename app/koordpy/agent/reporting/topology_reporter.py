@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ from koordpy.agent.reporting import topology_zones
 from koordpy.agent.reporting.kubelet_cpu_state import KubeletCPUs
 from koordpy.agent.reporting.node_topology import MANAGED_ANNOTATIONS, NodeTopology, topology_of
 from koordpy.agent.states.informer import StatesInformer
+from koordpy.agent.states.kubelet import Kubelet
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.needs import Right
@@ -27,6 +27,7 @@ from koordpy.cluster.retry import retried
 log = logging.getLogger(__name__)
 
 INTERVAL_FLAG: Final = "node-topology-sync-interval"
+WITHOUT_KUBELET_FLAG: Final = "disable-query-kubelet-config"
 _RESOURCE: Final = resource_of(NodeResourceTopology)
 _STATE_FILE: Final = "cpu_manager_state"
 _CONFIG_SECONDS: Final = 30.0
@@ -36,9 +37,6 @@ RIGHTS: Final = tuple(
     Right(verb, "noderesourcetopologies", "topology.node.k8s.io") for verb in ("get", "create", "update")
 )
 """What it needs besides following the object."""
-
-KubeletConfig = Callable[[], Awaitable[dict[str, Any]]]
-"""Returns kubelet's configuration; raises OSError."""
 
 
 class TopologyReporter:
@@ -52,11 +50,11 @@ class TopologyReporter:
         states: StatesInformer,
         *,
         kubelet_dir: Path = Path("/var/lib/kubelet"),
-        kubelet_config: KubeletConfig | None = None,
+        kubelet: Kubelet | None = None,
     ) -> None:
         self._handle, self._states = handle, states
         self._state_file = kubelet_dir / _STATE_FILE
-        self._ask_kubelet = kubelet_config
+        self._asked = None if handle.flags.boolean(WITHOUT_KUBELET_FLAG) else kubelet
         self._config: dict[str, Any] = {}
         self._config_read = float("-inf")
         self._local: NodeTopology | None = None
@@ -69,6 +67,11 @@ class TopologyReporter:
         """Declare the interval."""
         flags.declare(
             INTERVAL_FLAG, timedelta(seconds=3), "time between two computations of the node's topology"
+        )
+        flags.declare(
+            WITHOUT_KUBELET_FLAG,
+            False,
+            "do not ask kubelet for its CPU manager's policy",
         )
 
     async def run(self) -> None:
@@ -107,11 +110,11 @@ class TopologyReporter:
         self._failure = None
 
     async def _kubelet(self) -> KubeletCPUs:
-        if self._ask_kubelet is None:
+        if self._asked is None:
             return KubeletCPUs()
         now = self._handle.clock.monotonic()
         if now - self._config_read >= _CONFIG_SECONDS:
-            self._config = await self._ask_kubelet()
+            self._config = await self._asked.config()
             self._config_read = now
         kubelet = KubeletCPUs(self._config)
         if not kubelet.is_static:

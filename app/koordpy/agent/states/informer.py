@@ -18,6 +18,7 @@ from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.slo.node_slo import NodeSLOSpec, completed
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.selector import Selector
+from koordpy.cluster.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +40,28 @@ class StatesInformer:
         node_name: str,
         layout: CgroupLayout,
         extension_defaults: Mapping[str, Any] | None = None,
+        *,
+        pods_from_kubelet: bool = False,
     ) -> None:
         self.node_name = node_name
         self.layout = layout
         self._extension_defaults = dict(extension_defaults or {})
         itself = Selector(fields=f"metadata.name={node_name}")
         self._nodes = cluster.store(Node, selector=itself)
-        self._pods = cluster.store(Pod, selector=Selector(fields=f"spec.nodeName={node_name}"))
+        self._pods: Store[Pod] | None = None
+        if not pods_from_kubelet:
+            self._pods = cluster.store(Pod, selector=Selector(fields=f"spec.nodeName={node_name}"))
+            self._pods.subscribe(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
+        self._kubelet_pods: list[Pod] | None = None
+        self._metas: list[PodMeta] | None = None
+        """The pods with their directories; None after a change."""
+        self._task_ids: Mapping[str, Mapping[str, tuple[int, ...]]] = {}
         self._slos = cluster.store(NodeSLO, selector=itself, optional=True)
         self._topologies = cluster.store(NodeResourceTopology, selector=itself, optional=True)
         self._slo: NodeSLOSpec | None = None
         self._local_topology: NodeResourceTopology | None = None
         self._mailboxes = {type_: _Mailbox() for type_ in StateType}
         self._slos.subscribe(self._slo_seen, lambda _, new: self._slo_seen(new), self._slo_gone)
-        self._pods.subscribe(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
         self._topologies.subscribe(self._topology_seen, lambda _, new: self._topology_seen(new))
         self._nodes.subscribe(self._node_seen, self._node_updated)
 
@@ -61,8 +70,13 @@ class StatesInformer:
     @property
     def synced(self) -> bool:
         """Whether all states are known and the Node object itself exists."""
-        stores = (self._nodes, self._pods, self._slos, self._topologies)
-        return all(store.synced for store in stores) and self.node() is not None
+        stores = (self._nodes, self._slos, self._topologies)
+        return all(store.synced for store in stores) and self.pods_known and self.node() is not None
+
+    @property
+    def pods_known(self) -> bool:
+        """Whether the pods of this node are known."""
+        return self._kubelet_pods is not None if self._pods is None else self._pods.synced
 
     def node(self) -> Node | None:
         """Return this node's Node object."""
@@ -87,9 +101,25 @@ class StatesInformer:
 
     def pods(self) -> list[PodMeta]:
         """Return all pods that are bound to this node."""
-        return [
-            PodMeta(pod, self.layout.pod(pod)) for pod in self._pods if pod.spec.node_name == self.node_name
-        ]
+        if self._metas is None:
+            bound = (pod for pod in self._pods or () if pod.spec.node_name == self.node_name)
+            pods = self._kubelet_pods or () if self._pods is None else bound
+            task_ids = self._task_ids
+            self._metas = [
+                PodMeta(pod, self.layout.pod(pod), task_ids.get(pod.metadata.uid, {})) for pod in pods
+            ]
+        return list(self._metas)
+
+    def set_pods(self, pods: list[Pod]) -> None:
+        """Replace the pods by those that kubelet has."""
+        self._kubelet_pods = pods
+        self._metas = None
+        self.send_callback(StateType.ALL_PODS)
+
+    def set_task_ids(self, task_ids: Mapping[str, Mapping[str, tuple[int, ...]]]) -> None:
+        """Replace the ids of the tasks of containers, by pod UID and container id."""
+        self._task_ids = task_ids
+        self._metas = None
 
     def not_ready(self) -> str | None:
         """Return why the states are not known yet; None if they are."""
@@ -160,6 +190,7 @@ class StatesInformer:
             self._slo = None
 
     def _pod_changed(self, pod: Pod) -> None:
+        self._metas = None
         if pod.spec.node_name == self.node_name:
             self.send_callback(StateType.ALL_PODS)
 
