@@ -37,17 +37,21 @@ class RuntimeHooks:
 
     def __init__(self, hooks: Iterable[Hook], handle: Handle) -> None:
         """Use the hooks whose gates are on. Raises HookError if two of them contradict each other."""
-        self._handle = handle
-        self.hooks = [hook for hook in sorted(hooks, key=lambda hook: hook.name) if self._is_used(hook)]
-        self.rules = Rules(rule for hook in self.hooks for rule in hook.rules())
-        self.reconcilers = Reconcilers(self.hooks, handle.node_name)
-        self._executors = {hook.name: hook.handle.executor for hook in self.hooks}
-        self.stages = Stages((each for hook in self.hooks for each in hook.stages()), handle.node_name)
-        self.plans = Plans(self.reconcilers, handle.layout, handle.cgroups)
-        self._fixed: list[Wanted] = []
-        self._rules_changed = True
         self._due = asyncio.Event()
         self._rounds = 0
+        self._use(hooks, handle)
+
+    def _use(self, hooks: Iterable[Hook], handle: Handle) -> None:
+        used = [hook for hook in sorted(hooks, key=lambda hook: hook.name) if _is_used(hook, handle)]
+        rules = Rules(rule for hook in used for rule in hook.rules())
+        reconcilers = Reconcilers(used, handle.node_name)
+        stages = Stages((each for hook in used for each in hook.stages()), handle.node_name)
+        self._handle, self.hooks, self.rules = handle, used, rules
+        self.reconcilers, self.stages = reconcilers, stages
+        self.plans = Plans(reconcilers, handle.layout, handle.cgroups)
+        self._executors = {hook.name: hook.handle.executor for hook in used}
+        self._fixed: list[Wanted] = []
+        self._rules_changed = True
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
@@ -84,11 +88,34 @@ class RuntimeHooks:
                     self._due.clear()
                     self.apply_changes()
         finally:
-            for hook in self.hooks:
-                try:
-                    hook.stop()
-                except Exception:
-                    log.exception("runtime hook %s failed to stop", hook.name)
+            self._stop(self.hooks)
+
+    def exchange(self, hooks: Iterable[Hook], handle: Handle) -> None:
+        """Use other hooks from now on, which get all states that are known.
+
+        Raises HookError if two of them contradict each other; then the old ones stay.
+        """
+        old, states = self.hooks, handle.states
+        self._use(hooks, handle)
+        self._stop([hook for hook in old if hook not in self.hooks])
+        slo = states.node_slo()
+        target = CallbackTarget(states.pods(), slo.host_applications if slo is not None else [])
+        for type_, state in (
+            (StateType.NODE_SLO_SPEC, slo),
+            (StateType.NODE_TOPOLOGY, states.topology()),
+            (StateType.NODE_METADATA, states.node()),
+        ):
+            if state is not None:
+                self.rules.update(type_, state, target)
+        self.rules.update(StateType.ALL_PODS, None, target)
+        self._due.set()
+
+    def _stop(self, hooks: Iterable[Hook]) -> None:
+        for hook in hooks:
+            try:
+                hook.stop()
+            except Exception:
+                log.exception("runtime hook %s failed to stop", hook.name)
 
     def not_ready(self) -> str | None:
         """Return why the values of no pod were written yet."""
@@ -131,17 +158,6 @@ class RuntimeHooks:
             executor.update_batch(writes.others)
             executor.leveled_update_batch((writes.pod_limits, writes.limits_below))
 
-    def _is_used(self, hook: Hook) -> bool:
-        """Return whether a hook's gate is on and it can act; say once why it cannot."""
-        if hook.feature is not None and not self._handle.gates.enabled(hook.feature):
-            return False
-        reason = hook.refusal()
-        if reason is not None:
-            log.error(
-                "feature gate %s is refused, runtime hook %s is off: %s", hook.feature, hook.name, reason
-            )
-        return reason is None
-
     def _state_changed(self, type_: StateType, state: Any, target: CallbackTarget) -> None:
         if type_ is StateType.ALL_PODS:
             self.rules.update(type_, None, target)
@@ -157,3 +173,13 @@ class RuntimeHooks:
         for application in slo.host_applications if slo is not None else ():
             request = hook_requests.host_application(layout, application)
             yield self.reconcilers.wanted(Level.HOST_APPLICATION, request)
+
+
+def _is_used(hook: Hook, handle: Handle) -> bool:
+    """Return whether a hook's gate is on and it can act; say once why it cannot."""
+    if hook.feature is not None and not handle.gates.enabled(hook.feature):
+        return False
+    reason = hook.refusal()
+    if reason is not None:
+        log.error("feature gate %s is refused, runtime hook %s is off: %s", hook.feature, hook.name, reason)
+    return reason is None

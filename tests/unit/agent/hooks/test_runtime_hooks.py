@@ -21,6 +21,8 @@ from koordpy.agent.interface.hook import (
     Stage,
     StageFunction,
 )
+from koordpy.api.core import Node
+from koordpy.api.scheme import decode
 from koordpy_plugins.hooks.batchresource.plugin import BatchResource
 from koordpy_plugins.hooks.gpu.plugin import GPUEnvInject
 from koordpy_plugins.hooks.groupidentity.plugin import GroupIdentity
@@ -177,6 +179,30 @@ def test_gates_have_koordlets_defaults():
         "RDMADeviceInject": False,
     }
     assert {name: specs[name].default for name in defaults} == defaults
+
+
+def test_other_hooks_take_over_with_the_states_that_are_known(node, weigher):
+    node.pod("p", SPEC)
+    node.runtime.round()
+    document = {"metadata": {"name": "n", "annotations": {"weight": "300"}}}
+    node.handle.cluster.store(Node).apply(decode(Node, document))
+    other = Weigher.make(node.handle)
+    node.runtime.exchange([other], node.handle)
+    assert weigher.stopped
+    node.runtime.apply_changes()
+    assert other.weight == 300
+    assert [update.value for update in node.runtime.updates()] == ["300"]
+
+
+def test_hooks_that_contradict_each_other_do_not_replace_others(node, weigher):
+    class Other(Rival):
+        def rules(self):
+            return ()
+
+    with pytest.raises(HookError):
+        node.runtime.exchange([weigher, Other.make(node.handle)], node.handle)
+    assert node.runtime.hooks == [weigher]
+    assert not weigher.stopped
 
 
 async def until(condition):
