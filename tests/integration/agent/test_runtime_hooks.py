@@ -1,11 +1,23 @@
 """Runtime hooks on the kernel's own cgroups, or on a folder that looks like them."""
 
+import asyncio
+
 import pytest
 
+from koordpy.agent.engine.agent import NodeAgent
+from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.interface import Update
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import SystemClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy_plugins.hooks.batchresource.plugin import BatchResource
 from koordpy_plugins.hooks.cpunormalization.plugin import CPUNormalization
 from koordpy_plugins.hooks.cpuset.plugin import CPUSetAllocator
+from tests.eventually import PATIENCE
 from tests.hooks.node import HookNode
 
 RATIO = "node.koordinator.sh/cpu-normalization-ratio"
@@ -100,3 +112,55 @@ def test_containers_of_a_pod_that_end_are_no_failure(node):
     node.states.metas = []
     assert node.runtime.apply_changes() == []
     assert node.runtime.updates() == []
+
+
+async def test_the_agent_limits_a_best_effort_pod_soon_after_it_was_bound(node_cgroups, tmp_path):
+    clock = SystemClock()
+    cluster = Cluster(clock)
+    installed = Installed.of(BatchResource)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "stat").write_text("cpu  1 0 0 999 0 0 0 0 0 0\ncpu0 0\n")
+    agent = NodeAgent(
+        AgentSettings(
+            node_name="n1",
+            cgroup_root=str(node_cgroups.root),
+            proc_root=str(tmp_path / "proc"),
+            sys_root=str(tmp_path / "sys"),
+            flags={"runtime-hooks-reconcile-interval": "1h"},
+        ),
+        installed,
+        cluster=cluster,
+        gates=FeatureGates(installed.gate_specs(), {}),
+        clock=clock,
+    )
+    cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n1", "uid": "n"}}))
+    for type_ in (Node, Pod, NodeSLO, NodeResourceTopology):
+        cluster.store(type_).synced = True
+    agent.setup()
+    running = asyncio.create_task(agent.run())
+    async with asyncio.timeout(PATIENCE):
+        while agent.hooks.not_ready() is not None:
+            await asyncio.sleep(0.01)
+        directory = "kubepods/besteffort/podu1"
+        for each in (directory, f"{directory}/c0", f"{directory}/sandbox"):
+            node_cgroups.make(each)
+        document = {
+            "metadata": {
+                "namespace": "d",
+                "name": "p",
+                "uid": "u1",
+                "labels": {"koordinator.sh/qosClass": "BE"},
+            },
+            "spec": {"nodeName": "n1", **batch("500", "64Mi")},
+            "status": {
+                "phase": "Running",
+                "qosClass": "BestEffort",
+                "containerStatuses": [{"name": "c0", "containerID": "containerd://c0"}],
+            },
+        }
+        cluster.store(Pod).apply(decode(Pod, document))
+        while node_cgroups.files.cfs_quota(f"{directory}/c0") != 50_000:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert node_cgroups.files.memory_limit(directory) == 64 << 20
