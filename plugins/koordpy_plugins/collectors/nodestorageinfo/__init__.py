@@ -1,0 +1,5 @@
+"""The collector of the node's disks and of what lies on them."""
+
+from .plugin import NodeStorageInfo
+
+__all__ = ["NodeStorageInfo"]
