@@ -15,10 +15,10 @@ FOLDER: Final = "/var/run/koordlet/changes"
 def on_node(folder: str, files: CgroupFiles, audit_dir: str = "") -> Changes:
     """Return the changes of a node's files, for its agent.
 
-    Without a folder, or for files that are no kernel's, they last as long as the process. Raises
-    ChangesError.
+    Without a folder, or in the default one for files that are no kernel's, they last as long as the process.
+    Raises ChangesError.
     """
-    if not folder or not _is_kernel(files.root.resolve()):
+    if not folder or (folder == FOLDER and not _is_kernel(files.root.resolve())):
         return Changes()
     place = Place(str(files.root), files.version.value, str(files.proc_root), str(files.sys_root), audit_dir)
     name = f"{zlib.crc32(str(files.root.resolve()).encode()):08x}"

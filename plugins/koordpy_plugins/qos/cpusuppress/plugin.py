@@ -104,6 +104,8 @@ class CPUSuppress(QOSPlugin):
         self._metrics = MetricQueries(handle)
         self._recovered: tuple[_Basis, float] | None = None
         """What was recovered from, and when, while the strategy is disabled."""
+        self._formula = ""
+        """How the latest allowance was computed."""
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
@@ -215,9 +217,10 @@ class CPUSuppress(QOSPlugin):
             return
         if inputs.node is None or not inputs.pods or inputs.node_used is None or inputs.slo is None:
             return
-        suppress = suppress_milli(inputs, self.handle.node_name)
-        if inputs.cpus is None or suppress is None:
+        found = suppression_of(inputs, self.handle.node_name)
+        if inputs.cpus is None or found is None:
             return
+        suppress, self._formula = found
         if inputs.threshold.cpu_suppress_policy == CFS_QUOTA:
             self._adjust_quota(suppress, inputs.node)
             self.policies[CFS_QUOTA] = USING
@@ -248,7 +251,8 @@ class CPUSuppress(QOSPlugin):
             self.policies[CFS_QUOTA] = RECOVERED
 
     def _write_quota(self, quota: int, reason: str) -> bool:
-        update = Update("cpu.cfs_quota_us", self._best_effort, str(quota), reason)
+        formula = "no suppression" if quota == allowance.UNLIMITED else self._formula
+        update = Update("cpu.cfs_quota_us", self._best_effort, str(quota), reason, formula)
         try:
             self.handle.executor.update(update, cached=False)
         except CgroupError as error:
@@ -279,11 +283,11 @@ class CPUSuppress(QOSPlugin):
             # The kubelet writes the pod-level cgroups; koordpy writes only those of containers.
             self._recover_cpuset(inputs, depth=1)
             if new:
-                self._write_cpuset(new, self._directories(2, exactly=True))
+                self._write_cpuset(new, self._directories(2, exactly=True), self._formula)
         elif new:
             directories = self._directories(2)
-            self._write_cpuset(old | new, directories)
-            self._write_cpuset(new, directories[::-1])
+            self._write_cpuset(old | new, directories, self._formula)
+            self._write_cpuset(new, directories[::-1], self._formula)
         if new:
             SUPPRESS_CORES.labels(self.handle.node_name, CPUSET).set(len(new))
 
@@ -312,15 +316,23 @@ class CPUSuppress(QOSPlugin):
         walked = self.handle.cgroups.walk(self._best_effort, depth)
         return [directory for directory, level in walked if level == depth or not exactly]
 
-    def _write_cpuset(self, cpus: frozenset[int], directories: Sequence[str]) -> None:
+    def _write_cpuset(
+        self, cpus: frozenset[int], directories: Sequence[str], formula: str = "no suppression"
+    ) -> None:
         text = cpuset.render(cpus)
         self.handle.executor.update_batch(
-            [Update("cpuset.cpus", directory, text, REASON) for directory in directories]
+            [Update("cpuset.cpus", directory, text, REASON, formula) for directory in directories]
         )
 
 
 def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
     """Return the milli-cores that best-effort pods may use; None without node, usage or threshold."""
+    found = suppression_of(inputs, node_name)
+    return None if found is None else found[0]
+
+
+def suppression_of(inputs: Inputs, node_name: str = "") -> tuple[int, str] | None:
+    """Return the milli-cores that best-effort pods may use, and how they are computed."""
     percent = inputs.threshold.cpu_suppress_threshold_percent
     if inputs.node is None or inputs.node_used is None or inputs.slo is None or percent is None:
         return None
@@ -335,14 +347,14 @@ def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
         usage.is_not_best_effort_application,
     )
     LS_USED_CORES.labels(node_name).set(pods)
-    return suppression.suppress_milli(
-        quantity.milli_value(inputs.node.status.capacity.get("cpu", 0)),
-        percent,
-        inputs.threshold.cpu_suppress_min_percent,
-        pods,
-        applications,
-        system,
+    capacity = quantity.milli_value(inputs.node.status.capacity.get("cpu", 0))
+    least = inputs.threshold.cpu_suppress_min_percent
+    suppress = suppression.suppress_milli(capacity, percent, least, pods, applications, system)
+    formula = (
+        f"{percent}% of {capacity}m - LS pods {1000 * pods:.0f}m - LS host applications "
+        f"{1000 * applications:.0f}m - system {1000 * system:.0f}m -> {suppress}m"
     )
+    return suppress, f"{formula} (at least {least}%)" if least else formula
 
 
 def _applications(inputs: Inputs) -> Sequence[HostApplicationSpec]:
