@@ -75,7 +75,7 @@ def test_pods_run_confined_and_only_the_qos_agent_as_root(name: str) -> None:
     on_host = [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume]
     if name == "koordpy-qos-agent":
         assert context["runAsUser"] == 0
-        assert on_host == ["/sys/fs/cgroup"]
+        assert on_host == ["/sys/fs/cgroup", "/var/lib/koordpy/prediction-checkpoints"]
     else:
         assert context["runAsNonRoot"]
         assert context["runAsUser"] == 65532

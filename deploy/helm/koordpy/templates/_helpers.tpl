@@ -204,6 +204,31 @@ subjects:
 {{- end }}
 
 {{- define "koordpy.qosGates" -}}
+- Accelerators
+- AuditEvents
+- AuditEventsHTTPHandler
+- BECPUEvict
 - BECPUManager
 - BECPUSuppress
+- BEMemoryEvict
+- BlkIOReconcile
+- CPICollector
+- CPUAllocatableEvict
+- CPUBurst
+- CPUEvict
+- CgroupReconcile
+- ColdPageCollector
+- HamiCoreVGPUMonitor
+- HugePageReport
+- MemoryAllocatableEvict
+- MemoryEvict
+- NodeMetricPromMetrics
+- NodeTopologyReport
+- PSICollector
+- PerCPUMetric
+- PressureTriggers
+- RDMADevices
+- RdtResctrl
+- ResctrlCollector
+- SystemConfig
 {{- end }}
