@@ -164,3 +164,9 @@ async def test_the_agent_limits_a_best_effort_pod_soon_after_it_was_bound(node_c
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert node_cgroups.files.memory_limit(directory) == 64 << 20
+    [quota] = [
+        change
+        for change in agent.executor.writer.changes
+        if (change.resource, change.directory) == ("cpu.cfs_quota_us", directory)
+    ]
+    assert (quota.plugin, quota.formula) == ("BatchResource", "batch-cpu limit 500m")

@@ -23,7 +23,8 @@ from koordpy.api import device_allocations
 from koordpy.api.needs import Needs
 from koordpy.lib.feature_gates import FeatureSpec
 
-CONNECTION_MANAGER: Final = "/dev/infiniband/rdma_cm"
+DEVICES = Path("/dev/infiniband")
+CONNECTION_MANAGER: Final = "rdma_cm"
 
 
 class RDMADeviceInject(Hook):
@@ -59,7 +60,7 @@ class RDMADeviceInject(Hook):
                 response.devices.append(_device(self._verbs_of(address)))
 
     def _verbs_of(self, address: str) -> str:
-        """Return the verbs device of a bus address."""
+        """Return the name of the verbs device of a bus address."""
         if not address or "/" in address or address.startswith("."):
             raise HookError(f"RDMA device: got bus address {address!r}, expected one such as 0000:3b:00.1")
         folder: Path = self.handle.sys_root / "bus/pci/devices" / address / "infiniband_verbs"
@@ -69,10 +70,11 @@ class RDMADeviceInject(Hook):
             raise HookError(f"RDMA device {address}: {error}") from None
         if not names:
             raise HookError(f"RDMA device {address}: {folder} is empty")
-        return f"/dev/infiniband/{names[0]}"
+        return names[0]
 
 
-def _device(path: str) -> Device:
+def _device(name: str) -> Device:
+    path = f"{DEVICES}/{name}"
     try:
         number = os.stat(path).st_rdev
     except OSError as error:
