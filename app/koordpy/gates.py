@@ -34,8 +34,6 @@ _MISSING = frozenset(
     {
         # koordlet, runtime hooks
         "TCNetworkQoS",
-        # koord-manager
-        "EnableSyncGPUSharedResource",
         # koord-scheduler
         "CSIStorageCapacity",
         "CompatibleCSIStorageCapacity",

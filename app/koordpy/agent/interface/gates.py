@@ -101,7 +101,18 @@ KOORDLET: Final = {
 }
 """All gates of koordlet; those of its runtime hooks are declared by the hooks."""
 
-WITHOUT_EFFECT: Final = frozenset({LIBPFM4, POD_RESOURCES_PROXY})
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        ACCELERATORS,
+        COLD_PAGE_COLLECTOR,
+        CPI_COLLECTOR,
+        LIBPFM4,
+        POD_RESOURCES_PROXY,
+        PSI_COLLECTOR,
+        RDMA_DEVICES,
+        RESCTRL_COLLECTOR,
+    }
+)
 """Gates of features that koordpy does not have; they are accepted with a warning (`koordpy.gates`)."""
 
 PRESSURE_TRIGGERS: Final = "PressureTriggers"

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from koordpy.agent.interface import gates
@@ -39,3 +42,17 @@ def test_the_features_that_are_on_by_default_are_koordlets() -> None:
     on = {name for name, spec in gates.GATES.items() if spec.default}
     assert {"BECPUSuppress", "CPUBurst", "RdtResctrl", "NodeTopologyReport"} <= on
     assert not on & {"CgroupReconcile", "BlkIOReconcile", "SystemConfig"}
+
+
+def test_a_gate_switches_something_or_is_listed_as_without_effect() -> None:
+    """A gate is used by the constant that has its name, outside of the module that declares it."""
+    constants = {value: name for name, value in vars(gates).items() if isinstance(value, str)}
+    root = Path(gates.__file__).parents[4]
+    declared = Path(gates.__file__)
+    used: set[str] = set()
+    for folder in ("app/koordpy/agent", "plugins/koordpy_plugins"):
+        for file in (root / folder).rglob("*.py"):
+            if file != declared:
+                used.update(re.findall(r"\b[A-Z][A-Z0-9_]+\b", file.read_text(encoding="utf-8")))
+    without = {name for name in gates.KOORDLET if constants[name] not in used}
+    assert without == gates.WITHOUT_EFFECT
