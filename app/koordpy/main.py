@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from prometheus_client import disable_created_metrics
 
+from koordpy.compose.part import ConfigSource
 from koordpy.compose.process import Process
 from koordpy.lib.log_format import LineFormatter
 from koordpy.lib.verbosity import set_verbosity
@@ -43,14 +44,15 @@ def set_up_logging(verbosity: int) -> None:
     set_verbosity(verbosity)
 
 
-def run_process(settings: Settings, parts: Iterable[str]) -> None:
+def run_process(settings: Settings, parts: Iterable[str], source: ConfigSource | None = None) -> None:
     """Run a process with these parts until SIGTERM or SIGINT, or until their work is over.
 
+    Parts that can do so follow changes of the `source` of their settings.
     Raises what `Process` raises, and the error that ends a part's work.
     """
 
     async def running(stopping: asyncio.Event) -> None:
-        process = Process(settings, parts)
+        process = Process(settings, parts, source=source)
         begin_listing()
         try:
             await _first(_serve(process), stopping.wait())

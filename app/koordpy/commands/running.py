@@ -211,9 +211,14 @@ def _run(
     """
     from koordpy import main as runtime
     from koordpy import settings as process_settings
+    from koordpy.compose.part import ConfigSource
 
     runtime.set_up_logging(obj["verbose"])
-    settings = process_settings.load(config, overrides, os.environ, {"debug": {"port": debug_port}})
+
+    def load() -> process_settings.Settings:
+        return process_settings.load(config, overrides, os.environ, {"debug": {"port": debug_port}})
+
+    settings = load()
     parts = settings.parts or default
     if not parts:
         raise Failure(
@@ -224,7 +229,8 @@ def _run(
         if part not in parts:
             raise Failure(f"{option}: part {part} does not run; running: {', '.join(parts)}")
     with _file_named(config, overrides):
-        runtime.run_process(settings, (*parts, *always))
+        source = None if config is None else ConfigSource(config, load)
+        runtime.run_process(settings, (*parts, *always), source)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ raised by `prepare`, before anything listens or is listed.
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -85,6 +85,14 @@ class Routes:
     checks_host: bool = True
 
 
+@dataclass(frozen=True)
+class ConfigSource:
+    """The file of the settings, and a function that reads it again, with what overrides it."""
+
+    file: Path
+    load: Callable[[], Settings]
+
+
 class Context:
     """What the parts of one process share.
 
@@ -100,6 +108,7 @@ class Context:
         self.health = Health()
         self.gates = FeatureGates({})
         self.parts: list[Part] = []
+        self.source: ConfigSource | None = None
 
     def part(self, type_: type[P]) -> P:
         """Return the part of a type. Raises LookupError if the process does not have it."""

@@ -19,7 +19,7 @@ from koordpy.lib.clock import Clock, SystemClock
 from koordpy.settings import Settings
 
 from . import parts as installed
-from .part import Context, Routes
+from .part import ConfigSource, Context, Routes
 
 if TYPE_CHECKING:
     from koordpy.http.server.listener import Listener
@@ -47,10 +47,12 @@ class Process(Context):
         connection: Channel | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        source: ConfigSource | None = None,
     ) -> None:
         access = settings.client
         channel = connection or Connection.find(access.kubeconfig, access.context, access.server)
         super().__init__(settings, channel, clock or SystemClock(), rng or random.Random())
+        self.source = source
         self.health.ready["informers"] = all_listed(self.informers)
         self.listeners: dict[str, Listener] = {}
         """Listeners by the name of their part, as are `routes`."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -25,10 +26,12 @@ from koordpy.agent.engine.evictor import Evictor
 from koordpy.agent.engine.host import PluginHost
 from koordpy.agent.engine.periodic import Periodic
 from koordpy.agent.engine.plugins import Installed, flags_of
+from koordpy.agent.engine.reloading import Desired, Reloading, refuse_what_needs_a_restart
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.engine.supervisor import Supervisor
 from koordpy.agent.engine.unit import Unit
 from koordpy.agent.hooks.runtime_hooks import RuntimeHooks
+from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet, FlagValue
 from koordpy.agent.interface.gates import PRESSURE_TRIGGERS
 from koordpy.agent.interface.handle import Handle
@@ -238,16 +241,48 @@ class NodeAgent:
             for service in self.services:
                 tasks.create_task(self.supervisor.keep(self._unit(service)))
             try:
-                self.host.start(self.supervisor, without=self._left_out())
+                self.host.start(self.supervisor, without=self._left_out(self.flags))
                 log.info("plugins running: %s", ", ".join(self.running) or "none")
                 self.started = self.handle.clock.now()
                 await asyncio.Event().wait()
             finally:
                 await self.host.stop()
 
-    def _left_out(self) -> tuple[type[NodePlugin], ...]:
+    async def apply(self, old: Desired, new: Desired) -> list[str]:
+        """Apply a change of the configuration while the agent runs; return the plugins that were exchanged.
+
+        Raises FlagError, ConfigError, FeatureGateError, ReloadError; then nothing has changed.
+        """
+        installed = self.host.installed
+        flags = declared_flags(installed, new.flags)
+        installed.check(new.args)
+        specs = installed.gate_specs()
+        chosen = {gate: on for gate, on in new.gates.items() if gate in specs or gate.startswith("All")}
+        gates = FeatureGates(specs, chosen)
+        gates.set(installed.extension_gates(flags))
+        types = [type_ for type_ in installed.types() if issubclass(type_, Collector | QOSPlugin)]
+        of_services = set(flags_of(FLAGGED_SERVICES).values) - {COLLECT_INTERVAL}
+        refuse_what_needs_a_restart(
+            old,
+            new,
+            flags=set(flags_of(types).values) - of_services,
+            gates={gate for type_ in types for gate in (type_.feature, *type_.features) if gate is not None},
+            args={type_.identity() for type_ in types},
+        )
+        handle = replace(self.handle, flags=flags, gates=gates)
+        exchanged = await self.host.apply(new.args, handle, self.supervisor, without=self._left_out(flags))
+        self.handle, self.flags = handle, flags
+        return exchanged
+
+    def reload_from(self, file: Path, load: Callable[[], Desired]) -> Reloading:
+        """Watch a configuration file while the agent runs; call it before `run`. Raises as `load` does."""
+        reloading = Reloading(file, load, self.apply, clock=self.handle.clock, sleep=self.handle.sleep)
+        self.services.append(reloading)
+        return reloading
+
+    def _left_out(self, flags: FlagSet) -> tuple[type[NodePlugin], ...]:
         """Return the kinds of plugins that do not run, as in Koordinator."""
-        interval = self.flags.duration(COLLECT_INTERVAL).total_seconds()
+        interval = flags.duration(COLLECT_INTERVAL).total_seconds()
         if interval >= 1:
             return ()
         log.warning("QoS plugins are off: --%s is %g s, less than a second", COLLECT_INTERVAL, interval)

@@ -51,11 +51,10 @@ class PluginRun:
 
     def construct(self, args: Mapping[str, Any], handle: Handle) -> None:
         """Construct the plugin with its arguments. Raises ConfigError."""
+        callbacks = CallbackScope(handle.states)
+        plugin = self._make(replace(handle, sleep=self.unit.sleep, states=callbacks), args)
         self.forget()
-        self._callbacks = CallbackScope(handle.states)
-        self._args, self._handle = args, handle
-        own = replace(handle, sleep=self.unit.sleep, states=self._callbacks)
-        self.plugin = plugin = self._make(own, args)
+        self._callbacks, self._args, self._handle, self.plugin = callbacks, args, handle, plugin
         self.unit.package = type(plugin).__module__.rpartition(".")[0] or type(plugin).__module__
         self.unit.round_timeout = plugin.round_timeout if isinstance(plugin, QOSPlugin) else None
 
@@ -170,8 +169,15 @@ class PluginHost:
         *,
         without: tuple[type[NodePlugin], ...] = (),
     ) -> list[str]:
-        """Exchange the plugins that a change affects; return their names."""
+        """Exchange the plugins that a change affects; return their names.
+
+        Raises ConfigError if one cannot be constructed; then nothing has changed.
+        """
         affected = self._affected(args, handle)
+        for name in affected:
+            self.installed.maker(name)(
+                replace(handle, states=CallbackScope(handle.states)), args.get(name, {})
+            )
         self._args, self._handle = args, handle
         for name in affected:
             run = self.runs[name]

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.engine.reloading import Desired, Reloading
 from koordpy.agent.reporting import node_metric, topology_reporter
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric, NodeResourceTopology, NodeSLO
@@ -28,6 +29,7 @@ class NodeAgentPart(WorkingPart):
     def __init__(self, process: Context) -> None:
         super().__init__(process)
         self.installed = Installed.find()
+        self._reloading: Reloading | None = None
 
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
@@ -58,6 +60,9 @@ class NodeAgentPart(WorkingPart):
             events=process.events,
         )
         self.agent.setup()
+        source = process.source
+        if source is not None:
+            self._reloading = self.agent.reload_from(source.file, lambda: _desired(source.load()))
         process.health.ready["agent"] = self._not_ready
 
     def routes(self) -> Routes | None:
@@ -75,7 +80,9 @@ class NodeAgentPart(WorkingPart):
         process = self.process
         return {
             "koordpy": process.settings.model_dump(mode="json", by_alias=True),
-            "featureGates": dict(process.gates),
+            "featureGates": dict(self.agent.handle.gates),
+            "flags": {name: str(value) for name, value in self.agent.flags.values.items()},
+            "lastReload": None if self._reloading is None else self._reloading.last,
         }
 
     async def work(self) -> None:
@@ -84,3 +91,13 @@ class NodeAgentPart(WorkingPart):
 
     def _not_ready(self) -> str | None:
         return "; ".join(f"{name}: {reason}" for name, reason in self.agent.not_ready().items()) or None
+
+
+def _desired(settings: Settings) -> Desired:
+    """Return what the settings say, with everything that a running agent cannot change apart."""
+    document = settings.model_dump(mode="json", by_alias=True)
+    agent = document.pop("agent")
+    gates = document.pop("featureGates")
+    flags, args = agent.pop("flags"), agent.pop("args")
+    rest = {**document, **{f"agent.{name}": value for name, value in agent.items()}}
+    return Desired(flags=flags, args=args, gates=gates, rest=rest)
