@@ -16,6 +16,9 @@ from koordpy.agent.toolkit import hook_requests
 LEVELED: Final = frozenset({"cpu.cfs_quota_us", "memory.limit_in_bytes"})
 """Limits that the kernel refuses, or that act at once, where a child exceeds its parent."""
 
+MOST_ATTEMPTS: Final = 6
+"""How often a sandbox that is not there is looked for again."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -24,8 +27,13 @@ class Plan:
     meta: PodMeta
     pod: Wanted
     below: tuple[Wanted, ...]
-    complete: bool
-    """False if the sandbox was not found; it is looked for again."""
+    attempts: int = 0
+    """How often the sandbox was looked for in vain; 0 if there is nothing to look for."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the plan stays as it is until the pod changes; some runtimes have no sandbox at all."""
+        return not 0 < self.attempts < MOST_ATTEMPTS
 
     @cached_property
     def enforced(self) -> tuple[Enforced, ...]:
@@ -56,9 +64,10 @@ class Plans:
         for meta in metas:
             uid = meta.pod.metadata.uid
             plan = self._plans.get(uid)
-            if everything or plan is None or not plan.complete or not _is_same(plan.meta, meta):
+            if everything or plan is None or not plan.is_complete or not _is_same(plan.meta, meta):
                 replaced += [plan] if plan is not None else []
-                plan = self.plan(meta)
+                again = plan is not None and not everything and _is_same(plan.meta, meta)
+                plan = self.plan(meta, plan.attempts if plan is not None and again else 0)
                 changed.append(plan)
             plans[uid] = plan
         replaced += [plan for uid, plan in self._plans.items() if uid not in plans]
@@ -68,18 +77,19 @@ class Plans:
             item.forget()
         return changed
 
-    def plan(self, meta: PodMeta) -> Plan:
-        """Compute what is wanted for one pod."""
+    def plan(self, meta: PodMeta, attempts: int = 0) -> Plan:
+        """Compute what is wanted for one pod; its sandbox was looked for in vain so many times before."""
         reconcilers = self._reconcilers
         requests = hook_requests.of_pod(meta, self._layout)
         qos = hook_requests.reconciled_qos(requests.pod)
         below = [reconcilers.wanted(Level.CONTAINER, request, qos) for request in requests.containers]
-        complete = True
+        found = True
         if reconcilers.has(Level.SANDBOX):
             sandbox = hook_requests.sandbox(meta, requests.pod, self._layout, self._cgroups)
-            complete = bool(sandbox.cgroup_dir) or meta.pod.is_terminal
+            found = bool(sandbox.cgroup_dir) or meta.pod.is_terminal
             below.insert(0, reconcilers.wanted(Level.SANDBOX, sandbox, qos))
-        return Plan(meta, reconcilers.wanted(Level.POD, requests.pod, qos), tuple(below), complete)
+        wanted = reconcilers.wanted(Level.POD, requests.pod, qos)
+        return Plan(meta, wanted, tuple(below), 0 if found else attempts + 1)
 
     def share(self, number: int, shares: int) -> list[Plan]:
         """Return every `shares`-th plan, from `number` on."""

@@ -103,6 +103,35 @@ def test_equal_pods_of_a_new_list_are_the_same_pods(node, weigher):
     assert weigher.asked == 1
 
 
+class SandboxWeigher(Weigher):
+    name = "SandboxWeigher"
+
+    def reconcilers(self):
+        return (Reconciler(Level.SANDBOX, "cpu.shares", self.pod_of),)
+
+    def pod_of(self, request, response):
+        self.asked += 1
+        response.set("cpu.shares", self.weight)
+
+
+def test_a_sandbox_that_comes_later_is_found_and_one_that_never_comes_is_given_up(node_cgroups):
+    node = HookNode(node_cgroups, SandboxWeigher)
+    directory = node.pod("p", SPEC)
+    node.tree.remove(f"{directory}/psandbox")
+    node.runtime.round()
+    assert node.runtime.updates() == []
+    node.tree.make(f"{directory}/psandbox")
+    node.runtime.round()
+    assert [each.directory for each in node.runtime.updates()] == [f"{directory}/psandbox"]
+    other = node.pod("q", SPEC)
+    node.tree.remove(f"{other}/qsandbox")
+    for _ in range(20):
+        node.runtime.round()
+    asked = node.hooks[SandboxWeigher].asked
+    node.runtime.round()
+    assert node.hooks[SandboxWeigher].asked == asked
+
+
 def test_an_invalid_state_keeps_the_old_rule(node, weigher, caplog):
     node.pod("p", SPEC)
     node.node({"weight": "200"})
