@@ -81,16 +81,30 @@ def doctor(
 
 def _node(config: Path | None) -> "Report":
     from koordpy import settings as process_settings
-    from koordpy.agent.cgroups.service import CHANGES_DIR, KUBELET_DIR, ExecutorService
+    from koordpy.agent.cgroups.service import (
+        CGROUP_ROOT,
+        CHANGES_DIR,
+        KUBELET_DIR,
+        PROC_ROOT,
+        SYS_ROOT,
+        ExecutorService,
+    )
     from koordpy.agent.interface import FlagSet
     from koordpy.doctor.node import examine
 
     settings = process_settings.load(config, {}, os.environ).agent
     flags = FlagSet()
     ExecutorService.init_flags(flags)
-    for name in (CHANGES_DIR, KUBELET_DIR):
+    for name in (CHANGES_DIR, KUBELET_DIR, CGROUP_ROOT, PROC_ROOT, SYS_ROOT):
         if name in settings.flags:
             flags.set(name, settings.flags[name])
+    settings = settings.model_copy(
+        update={
+            "cgroup_root": flags.text(CGROUP_ROOT) or settings.cgroup_root,
+            "proc_root": flags.text(PROC_ROOT) or settings.proc_root,
+            "sys_root": flags.text(SYS_ROOT) or settings.sys_root,
+        }
+    )
     return examine(
         settings, kubelet_dir=Path(flags.text(KUBELET_DIR)), changes_dir=Path(flags.text(CHANGES_DIR))
     )

@@ -8,6 +8,7 @@ from koordpy.agent.cgroups import detection, kernel, kubelet, opened
 from koordpy.agent.cgroups.changes import Changes, ChangesError
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.table import Version
+from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.settings import AgentSettings
 
 from .finding import Area, Finding, Report, report
@@ -29,7 +30,7 @@ def examine(settings: AgentSettings, *, kubelet_dir: Path, changes_dir: Path) ->
     layout = detection.detect(root, known.cgroup_driver)
     findings = [
         *_node(files, detection.found(root), layout.systemd),
-        *_kernel(files, list(kernel.examine(files, layout))),
+        *_kernel(list(kernel.examine(files, layout))),
         *_kubelet(known, files.version),
         *_changes(changes_dir),
     ]
@@ -52,10 +53,12 @@ def _node(files: CgroupFiles, found: bool, systemd: bool) -> Iterator[Finding]:
         yield NODE.warning("cgroup driver", message, _DAEMON_SET)
 
 
-def _kernel(files: CgroupFiles, found: list[kernel.Found]) -> Iterator[Finding]:
+def _kernel(found: list[kernel.Found]) -> Iterator[Finding]:
+    installed = {name for name, _ in Installed.find()}
     for each in found:
         feature = each.feature
-        users = f" (for {', '.join(feature.plugins)})" if feature.plugins else ""
+        plugins = ", ".join(name for name in feature.plugins if name in installed)
+        users = f" (for {plugins})" if plugins else ""
         if each.missing:
             message = f"missing{users}: {each.missing}"
             yield KERNEL.note(feature.name, message, f"needs {feature.hint}")
@@ -63,7 +66,8 @@ def _kernel(files: CgroupFiles, found: list[kernel.Found]) -> Iterator[Finding]:
             yield KERNEL.ok(feature.name, f"supported{users}")
     for each in found:
         if each.denied:
-            users = f", so {', '.join(each.feature.plugins)} cannot work" if each.feature.plugins else ""
+            plugins = ", ".join(name for name in each.feature.plugins if name in installed)
+            users = f", so {plugins} cannot work" if plugins else ""
             yield RIGHTS.problem(each.feature.name, f"{each.denied}{users}", _DAEMON_SET)
 
 

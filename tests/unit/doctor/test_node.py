@@ -2,6 +2,8 @@ import os
 
 import pytest
 
+from koordpy.agent.cgroups import kernel
+from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.doctor.node import examine
 
@@ -51,12 +53,17 @@ def test_features_are_named_with_the_plugins_that_need_them(node):
     assert found["Node", "cgroup driver"].message == "systemd"
 
 
+def test_the_plugins_that_need_a_feature_exist():
+    named = {name for feature in kernel.FEATURES for name in feature.plugins}
+    assert named - {name for name, _ in Installed.find()} <= {"coldmemoryresource", "performance"}
+
+
 def test_files_that_may_not_be_written_are_missing_rights(node, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: "cpu.max" not in str(path))
     found = node()
     problem = found["Rights", "CFS quota"]
     assert problem.state == "problem"
-    assert "CPUSuppress" in problem.message
+    assert "CPUSuppresss" in problem.message
     assert ("Kernel", "CFS quota") not in found
 
 

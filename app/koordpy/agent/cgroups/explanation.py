@@ -1,8 +1,9 @@
 """What the agent changed on its node, as documents: which value a file has, had and should have, and why."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from koordpy.agent.cgroups import values
 from koordpy.agent.cgroups.changes import Change, Changes
@@ -11,11 +12,15 @@ from koordpy.agent.cgroups.undo import Restored
 from koordpy.agent.cgroups.writer import GROUP
 from koordpy.agent.interface.cgroups import CgroupError
 
+_UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 def explain(
     files: CgroupFiles, changes: Changes, directory: str = "", left_alone: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the changes in a directory and all below it, what is paused, and what is left to others.
+
+    The UID of a pod stands for its directory.
 
     Keys are camelCase; times are RFC 3339 in UTC. `changedByOthers` says that the file no longer has the
     value that the agent wrote.
@@ -94,7 +99,11 @@ def _document(files: CgroupFiles, change: Change) -> dict[str, Any]:
 
 
 def _below(directory: str, parent: str) -> bool:
-    return not parent or directory == parent or directory.startswith(f"{parent}/")
+    if not parent or directory == parent or directory.startswith(f"{parent}/"):
+        return True
+    if _UID.fullmatch(parent) is None:
+        return False
+    return any(f"pod{uid}" in directory for uid in (parent, parent.replace("-", "_")))
 
 
 def _time(seconds: float) -> str:

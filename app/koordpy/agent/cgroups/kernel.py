@@ -43,13 +43,13 @@ FEATURES: Final = (
     Feature(
         "CFS quota",
         ("cpu.cfs_quota_us",),
-        ("CPUSuppress", "BatchResource", "CPUNormalization"),
+        ("CPUSuppresss", "BatchResource", "CPUNormalization"),
         "the controller cpu with CONFIG_CFS_BANDWIDTH",
     ),
     Feature(
         "CPU sets",
         ("cpuset.cpus",),
-        ("CPUSuppress", "CPUSetAllocator"),
+        ("CPUSuppresss", "CPUSetAllocator"),
         "the controller cpuset",
     ),
     Feature("CPU burst", ("cpu.cfs_burst_us",), ("CPUBurst",), "Linux 5.14 and later"),

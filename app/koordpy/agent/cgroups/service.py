@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 FORCE_UPDATE = "resource-force-update-seconds"
 CHANGES_DIR = "changes-dir"
 KUBELET_DIR = "var-lib-kubelet-dir"
+CGROUP_ROOT = "cgroup-root-dir"
+PROC_ROOT = "proc-root-dir"
+SYS_ROOT = "sys-root-dir"
 _SECONDS = 60.0
 
 
@@ -50,6 +53,8 @@ class ExecutorService:
     def init_flags(cls, flags: FlagSet) -> None:
         """Declare koordlet's flag of the executor, and where changes are remembered."""
         flags.declare(FORCE_UPDATE, 60, "age in seconds at which an unchanged value is written again")
+        for name, what in ((CGROUP_ROOT, "cgroups"), (PROC_ROOT, "procfs"), (SYS_ROOT, "sysfs")):
+            flags.declare(name, "", f"where {what} of the node are; empty: as configured")
         flags.declare(KUBELET_DIR, "/var/lib/kubelet/", "the kubelet's folder")
         flags.declare(
             CHANGES_DIR,

@@ -18,7 +18,7 @@ from koordpy.agent.cgroups import detection
 from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.pressure import PressureMonitor
-from koordpy.agent.cgroups.service import ExecutorService
+from koordpy.agent.cgroups.service import CGROUP_ROOT, PROC_ROOT, SYS_ROOT, ExecutorService
 from koordpy.agent.engine import pod_source
 from koordpy.agent.engine.eviction import NodeEviction
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
@@ -103,10 +103,10 @@ class NodeAgent:
         """Construct everything. Raises ConfigError, FlagError, PluginError; ValueError without nodeName."""
         if not settings.node_name:
             raise ValueError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
-        root, proc_root, sys_root = (
-            Path(each) for each in (settings.cgroup_root, settings.proc_root, settings.sys_root)
-        )
         self.flags = declared_flags(installed, settings.flags)
+        root = Path(self.flags.text(CGROUP_ROOT) or settings.cgroup_root)
+        proc_root = Path(self.flags.text(PROC_ROOT) or settings.proc_root)
+        sys_root = Path(self.flags.text(SYS_ROOT) or settings.sys_root)
         gates.set(installed.extension_gates(self.flags))
         keeping = MetricCacheService(self.flags, clock, sleep)
         self.metrics = keeping.cache

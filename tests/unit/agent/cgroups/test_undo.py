@@ -272,6 +272,15 @@ def test_explanations_have_the_formula_and_tell_what_others_changed(node):
     assert explain(node.files, node.changes, "kube")["changes"] == []
 
 
+def test_the_uid_of_a_pod_stands_for_its_directory(node):
+    uid = "7b0d6f6c-7ef1-4d6a-9c0e-0f5b7a2d1c11"
+    directory = f"kubepods.slice/kubepods-pod{uid.replace('-', '_')}.slice/cri-containerd-1.scope"
+    for each in (directory, "kubepods.slice"):
+        node.put("cpu.idle", each, "0")
+        node.update("cpu.idle", each, "1")
+    assert [each["directory"] for each in explain(node.files, node.changes, uid)["changes"]] == [directory]
+
+
 def test_absolute_paths_mean_the_directory_below_the_subsystem(node):
     assert directory_of(node.files, f"{node.files.root}/cpu/kubepods/a/") == "kubepods/a"
     assert directory_of(node.files, "kubepods/a") == "kubepods/a"
