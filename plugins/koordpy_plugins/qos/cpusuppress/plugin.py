@@ -139,7 +139,7 @@ class CPUSuppress(QOSPlugin):
             self._recover(inputs)
             return
         self._recovered = None
-        self.round(await self._measured(inputs) if pressed else self._with_last_usage(inputs))
+        self.round(await self.observe_now() if pressed else self._with_last_usage(inputs))
 
     def _recover(self, inputs: Inputs) -> None:
         now = self.handle.clock.monotonic()
@@ -184,8 +184,9 @@ class CPUSuppress(QOSPlugin):
             application_used=self._metrics.lasts("host_application_cpu_usage", "host_app_name", names),
         )
 
-    async def _measured(self, inputs: Inputs) -> Inputs:
-        """Return the inputs with usage measured now; the last known one if that is not possible."""
+    async def observe_now(self) -> Inputs:
+        """Collect the inputs, with usage measured now; the last known one if that is not possible."""
+        inputs = self._static_inputs()
         pods = {f"pod/{meta.pod.metadata.uid}": meta.cgroup_dir for meta in inputs.pods}
         layout = self.handle.layout
         hosts = {f"app/{each.name}": layout.host_application(each) for each in _applications(inputs)}
