@@ -1,0 +1,1 @@
+"""The collector of memory that was not used for a while."""

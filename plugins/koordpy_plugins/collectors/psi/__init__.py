@@ -1,0 +1,1 @@
+"""The collector of pressure stall information of pods and containers."""

@@ -1,0 +1,1 @@
+"""The collector of cache occupancy and memory bandwidth of QoS classes."""
