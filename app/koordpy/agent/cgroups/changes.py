@@ -102,6 +102,8 @@ class Changes:
         self._seen: tuple[int, ...] = ()
         self._lock = -1
         self._depth = 0
+        self._unsaved = False
+        """Whether the file lacks something: then it is rewritten with the next change."""
         self.generation = 0
         """Grows when somebody else changed something: then nothing that was cached holds any more."""
         if folder is not None:
@@ -142,18 +144,22 @@ class Changes:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def put(self, change: Change) -> None:
-        """Remember a change, before it happens. Raises ChangesError if it cannot be; then do not write."""
+        """Remember a change, before it happens.
+
+        Where the file cannot be written the change is remembered in memory, because a full disk must not keep
+        the agent from protecting pods. Raises ChangesError for too many changes.
+        """
         if change.key not in self._changes and len(self._changes) >= MAX_CHANGES:
             raise ChangesError(f"{len(self._changes)} files were changed already; no more can be remembered")
         if len(change.formula) > _MAX_TEXT or len(change.reason) > _MAX_TEXT:
             change = replace(change, formula=change.formula[:_MAX_TEXT], reason=change.reason[:_MAX_TEXT])
-        self._append(asdict(change))
         self._changes[change.key] = change
+        self._save(asdict(change))
 
     def forget(self, key: Key) -> None:
         """Drop a change: its file has its original value again, or is gone."""
         if self._changes.pop(key, None) is not None:
-            self._append({"forget": list(key)})
+            self._save({"forget": list(key)})
 
     def save_pauses(self) -> None:
         """Write down what is paused. Raises ChangesError."""
@@ -203,8 +209,13 @@ class Changes:
         self._seen = self._stamp()
 
     def _read_changes(self) -> None:
-        """Read the file; a line that a crash cut off is dropped with the next rewrite."""
-        self._changes = {}
+        """Read the file; a line that a crash cut off is dropped with the next rewrite.
+
+        What is in memory alone is kept where the file is missing or could not be written.
+        """
+        if self._unsaved:
+            self._save({})
+            return
         try:
             data = Path(f"{self.folder}/changes.jsonl").read_bytes()
         except FileNotFoundError:
@@ -212,6 +223,7 @@ class Changes:
             return
         except OSError as error:
             raise ChangesError(f"cannot read {self.folder}/changes.jsonl: {error.strerror}") from None
+        self._changes = {}
         lines = data.split(b"\n")
         broken = lines.pop() != b""
         header = _decoded(lines[0]) if lines else None
@@ -258,12 +270,27 @@ class Changes:
             log.error("cannot read %s/pauses.json, nothing is changed on this node: %s", self.folder, error)
             self.pauses = Pauses.everything()
 
-    def _append(self, line: dict[str, Any]) -> None:
+    def _save(self, line: dict[str, Any]) -> None:
+        """Append a line, or rewrite the file if it lacks something."""
         if self.folder is None:
             return
+        try:
+            if self._unsaved:
+                self._rewrite()
+            else:
+                self._append(line)
+        except ChangesError as error:
+            if not self._unsaved:
+                log.error("changes are remembered in memory alone until this is mended: %s", error)
+            self._unsaved = True
+        else:
+            self._unsaved = False
+
+    def _append(self, line: dict[str, Any]) -> None:
         data = json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         if self._bytes + len(data) > max(_COMPACT_BYTES, 1024 * len(self._changes)):
             self._rewrite()
+            return
         path = f"{self.folder}/changes.jsonl"
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -288,6 +315,7 @@ class Changes:
         """Replace a file at once; return its size."""
         path, data = f"{self.folder}/{name}", text.encode()
         try:
+            os.makedirs(f"{self.folder}", mode=0o700, exist_ok=True)
             with open(f"{path}.new", "wb", opener=_private) as file:
                 file.write(data)
             os.replace(f"{path}.new", path)

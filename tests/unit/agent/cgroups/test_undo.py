@@ -1,4 +1,5 @@
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -94,6 +95,33 @@ def test_a_line_that_a_crash_cut_off_is_dropped(node):
     assert [change.directory for change in node.changes] == ["a"]
     node.update("cpu.idle", "b", "0")
     assert all(json.loads(line) for line in path.read_text().splitlines())
+
+
+def test_what_cannot_be_written_down_is_remembered_in_memory_and_saved_later(node, caplog):
+    path = node.folder / "changes.jsonl"
+    for name in ("a", "b", "c"):
+        node.put("cpu.idle", name, "0")
+    node.update("cpu.idle", "a", "1")
+    saved = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    node.changes._seen = node.changes._stamp()
+    assert node.update("cpu.idle", "b", "1")
+    assert "in memory alone" in caplog.text
+    path.rmdir()
+    path.write_bytes(saved)
+    assert node.update("cpu.idle", "c", "1")
+    assert [change.directory for change in node.open()] == ["a", "b", "c"]
+
+
+def test_a_folder_that_was_removed_is_made_again(node):
+    for name in ("a", "b"):
+        node.put("cpu.idle", name, "0")
+        node.update("cpu.idle", name, "1")
+        shutil.rmtree(node.folder)
+    node.update("cpu.idle", "b", "0")
+    node.update("cpu.idle", "b", "1")
+    assert [change.directory for change in node.open()] == ["a", "b"]
 
 
 def test_the_file_stays_small_however_often_values_change(node):
