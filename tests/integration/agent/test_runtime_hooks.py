@@ -6,6 +6,7 @@ import pytest
 
 from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.engine.reloading import Desired
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.interface import Update
 from koordpy.api.core import Node, Pod
@@ -170,3 +171,30 @@ async def test_the_agent_limits_a_best_effort_pod_soon_after_it_was_bound(node_c
         if (change.resource, change.directory) == ("cpu.cfs_quota_us", directory)
     ]
     assert (quota.plugin, quota.formula) == ("BatchResource", "batch-cpu limit 500m")
+
+
+async def test_gates_and_flags_of_hooks_change_while_the_agent_runs(node_cgroups, tmp_path):
+    clock = SystemClock()
+    installed = Installed.of(BatchResource, CPUNormalization, CPUSetAllocator)
+    agent = NodeAgent(
+        AgentSettings(
+            node_name="n1",
+            cgroup_root=str(node_cgroups.root),
+            proc_root=str(tmp_path),
+            sys_root=str(tmp_path),
+        ),
+        installed,
+        cluster=Cluster(clock),
+        gates=FeatureGates(installed.gate_specs(), {}),
+        clock=clock,
+    )
+    agent.setup()
+    assert [hook.name for hook in agent.hooks.hooks] == ["BatchResource", "CPUSetAllocator"]
+    cpuset = agent.hooks.hooks[1]
+    await agent.apply(Desired(), Desired(gates={"BatchResource": False, "CPUNormalization": True}))
+    assert [hook.name for hook in agent.hooks.hooks] == ["CPUNormalization", "CPUSetAllocator"]
+    assert agent.hooks.hooks[1] is cpuset
+    changed = Desired(flags={"disable-unset-cpu-quota": True}, gates={"BatchResource": False})
+    await agent.apply(Desired(gates={"BatchResource": False, "CPUNormalization": True}), changed)
+    [hook] = agent.hooks.hooks
+    assert hook.handle.flags.boolean("disable-unset-cpu-quota")

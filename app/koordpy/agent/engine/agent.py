@@ -35,7 +35,7 @@ from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet, FlagValue
 from koordpy.agent.interface.gates import PRESSURE_TRIGGERS
 from koordpy.agent.interface.handle import Handle
-from koordpy.agent.interface.hook import Hook
+from koordpy.agent.interface.hook import Hook, HookError
 from koordpy.agent.interface.metrics import COLLECT_INTERVAL
 from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
@@ -260,7 +260,7 @@ class NodeAgent:
         chosen = {gate: on for gate, on in new.gates.items() if gate in specs or gate.startswith("All")}
         gates = FeatureGates(specs, chosen)
         gates.set(installed.extension_gates(flags))
-        types = [type_ for type_ in installed.types() if issubclass(type_, Collector | QOSPlugin)]
+        types = [type_ for type_ in installed.types() if issubclass(type_, Collector | Hook | QOSPlugin)]
         of_services = set(flags_of(FLAGGED_SERVICES).values) - {COLLECT_INTERVAL}
         refuse_what_needs_a_restart(
             old,
@@ -272,6 +272,12 @@ class NodeAgent:
         handle = replace(self.handle, flags=flags, gates=gates)
         exchanged = await self.host.apply(new.args, handle, self.supervisor, without=self._left_out(flags))
         self.handle, self.flags = handle, flags
+        hooks = [plugin for plugin in self.host.plugins if isinstance(plugin, Hook)]
+        if any(hook.name in exchanged for hook in hooks):
+            try:
+                self.hooks.exchange(hooks, handle)
+            except HookError as error:
+                log.error("the runtime hooks stay as they were: %s", error)
         return exchanged
 
     def reload_from(self, file: Path, load: Callable[[], Desired]) -> Reloading:

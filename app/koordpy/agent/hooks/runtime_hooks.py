@@ -42,7 +42,7 @@ class RuntimeHooks:
         self._use(hooks, handle)
 
     def _use(self, hooks: Iterable[Hook], handle: Handle) -> None:
-        used = [hook for hook in sorted(hooks, key=lambda hook: hook.name) if _is_used(hook, handle)]
+        used = [hook for hook in sorted(hooks, key=lambda hook: hook.name) if _is_used(hook)]
         rules = Rules(rule for hook in used for rule in hook.rules())
         reconcilers = Reconcilers(used, handle.node_name)
         stages = Stages((each for hook in used for each in hook.stages()), handle.node_name)
@@ -175,9 +175,9 @@ class RuntimeHooks:
             yield self.reconcilers.wanted(Level.HOST_APPLICATION, request)
 
 
-def _is_used(hook: Hook, handle: Handle) -> bool:
+def _is_used(hook: Hook) -> bool:
     """Return whether a hook's gate is on and it can act; say once why it cannot."""
-    if hook.feature is not None and not handle.gates.enabled(hook.feature):
+    if not hook.is_enabled():
         return False
     reason = hook.refusal()
     if reason is not None:
