@@ -12,6 +12,7 @@ import click
 
 from koordpy import __version__
 from koordpy.commands.break_glass import break_glass
+from koordpy.commands.colocation import colocation
 from koordpy.commands.completion import complete_for_kubectl, completion
 from koordpy.commands.debug_client import DebugServer, address, component_option, transport
 from koordpy.commands.descheduler import descheduler
@@ -119,7 +120,7 @@ def version(output: Format) -> None:
     from koordpy.api.catalogue import Catalogue
     from koordpy.api.plugin import BasePlugin
 
-    kinds = ("admission", "lint", "scheduling", "descheduling", "controllers", "qos")
+    kinds = ("admission", "lint", "scheduling", "descheduling", "controllers", "noderesources", "qos")
     plugins = {kind: list(Catalogue(f"koordpy.{kind}", BasePlugin)) for kind in kinds}
     found = {"version": __version__, "python": sys.version.split()[0], "plugins": plugins}
 
@@ -150,6 +151,7 @@ def health(debug_server: DebugServer, live: bool) -> None:
 
 cli.add_command(agent)
 cli.add_command(break_glass)
+cli.add_command(colocation)
 cli.add_command(completion)
 cli.add_command(descheduler)
 cli.add_command(doctor)

@@ -10,6 +10,7 @@ from koordpy.compose.part import Context, PartError, PartNeeds, WorkingPart
 from koordpy.controllers import host as controller_host
 from koordpy.controllers.host import ControllerHost
 from koordpy.controllers.interface import Handle
+from koordpy.controllers.noderesource.explanation import NodeExplainer
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.settings import Settings
 
@@ -71,6 +72,10 @@ class ControllersPart(WorkingPart):
             clock=process.clock,
             rng=process.rng,
         )
+
+    def node_explainer(self) -> NodeExplainer | None:
+        """Return the controller that can say how a node's resources came about, if it runs here."""
+        return next((item for item in self.host.controllers if isinstance(item, NodeExplainer)), None)
 
     async def work(self) -> None:
         """Run the controllers while this process leads, once everything is listed."""

@@ -11,6 +11,7 @@ from koordpy.settings import Settings
 
 if TYPE_CHECKING:
     from .admission import AdmissionPart
+    from .controllers import ControllersPart
     from .descheduler import DeschedulerPart
     from .extender import ExtenderPart
     from .node_agent import NodeAgentPart
@@ -38,6 +39,7 @@ class DebugPart(Part):
         admission = cast("AdmissionPart | None", process.named("admission"))
         agent = cast("NodeAgentPart | None", process.named("agent"))
         descheduler = cast("DeschedulerPart | None", process.named("descheduler"))
+        controllers = cast("ControllersPart | None", process.named("controllers"))
         sources = debug.Sources(is_ready=lambda: process.informers.synced, gates=dict(process.gates))
         configz: dict[str, Any] = {"koordpy": process.settings.model_dump(mode="json", by_alias=True)}
         sources.flags = DebugFlags(set_verbosity=set_verbosity)
@@ -52,6 +54,8 @@ class DebugPart(Part):
             sources.descheduler_waiting = descheduler.waiting
             sources.hypothetical_rounds = descheduler.what_if
             configz["descheduler"] = descheduler.descheduler.completed.written()
+        if controllers is not None:
+            sources.node_explainer = controllers.node_explainer
         sources.configz = configz
         return Routes(
             settings=process.settings.debug,

@@ -23,6 +23,7 @@ from koordpy.api.core import PriorityClass
 from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.topology import QuotaTopology
+from koordpy.controllers.noderesource.explanation import NodeExplainer
 from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.scheduling.explain.decision_stream import DecisionStreams
 from koordpy.scheduling.explain.decisions import Decisions
@@ -30,7 +31,7 @@ from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.profiles.profiles import Profiles
 
-from . import decisions, descheduling, descheduling_what_if, flags, metrics, pprof, what_if
+from . import colocation, decisions, descheduling, descheduling_what_if, flags, metrics, pprof, what_if
 from .node_dump import node_dump
 from .parameters import known_parameters
 from .turns import Turns
@@ -65,6 +66,7 @@ class Sources:
     descheduler: Descheduler | None = None
     descheduler_waiting: Callable[[], str] = str
     hypothetical_rounds: descheduling_what_if.WhatIf | None = None
+    node_explainer: Callable[[], NodeExplainer | None] = lambda: None
 
 
 class AdmissionModel(OutputModel):
@@ -97,6 +99,7 @@ def router(sources: Sources) -> APIRouter:
         descheduling_what_if.router(lambda: sources.hypothetical_rounds, lambda: sources.is_ready(), turns)
     )
     routes.include_router(what_if.router(lambda: _what_if_sources(sources), turns))
+    routes.include_router(colocation.router(lambda: sources.node_explainer()))
 
     @routes.get("/", include_in_schema=False)
     async def index(request: Request) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import parse_time
 from koordpy.api.needs import Needs, Right
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import NotFound
@@ -20,6 +21,7 @@ from koordpy.controllers.noderesource import catalogue
 from koordpy.controllers.noderesource.demands import Demands
 from koordpy.controllers.noderesource.engine import Engine
 from koordpy.controllers.noderesource.evaluation import Evaluation, evaluate, needs, patch
+from koordpy.controllers.noderesource.explanation import NodeResourceExplanation, explained, unavailable
 from koordpy.controllers.noderesource.interface import Handle as PluginHandle
 from koordpy.controllers.noderesource.interface import Inputs
 from koordpy.controllers.reconcile import reconcile_forever, retried
@@ -127,6 +129,20 @@ class NodeResourceController(Controller):
     def evaluate(self, node: NodeState) -> Evaluation:
         """Return what holds for a node now."""
         return evaluate(self.engine, self.config.config, node, self.inputs(node.name))
+
+    def explain(self, name: str) -> NodeResourceExplanation | None:
+        """Return how the resources of a node come about now, None if there is no such node."""
+        found = self.nodes.get("", name)
+        if found is None:
+            return None
+        if not self.config.is_available():
+            return unavailable(name)
+        node, now = NodeState.of(found), self.handle.clock.now()
+        evaluation = self.evaluate(node)
+        prepared, needed = needs(self.engine, evaluation, node, self.written.get(name), now)
+        reported = self.inputs(name).node_metric.status.update_time
+        age = None if reported is None else (now - parse_time(reported)).total_seconds()
+        return explained(node, prepared, evaluation, needed, age)
 
     def inputs(self, name: str) -> Inputs:
         """Return what is known of a node's load."""

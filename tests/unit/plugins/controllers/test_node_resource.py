@@ -227,3 +227,26 @@ def test_plugins_run_in_koordinators_order() -> None:
 def test_an_unknown_plugin_is_refused() -> None:
     with pytest.raises(ConfigError, match="got 'BatchResources'"):
         World(plugins=("BatchResources",))
+
+
+def test_an_explanation_has_the_formula_and_why_a_write_is_due() -> None:
+    world = World()
+    world.node()
+    world.metric(NOW - timedelta(seconds=30))
+    found = world.controller.explain("n")
+    assert found is not None
+    assert found.enabled
+    assert found.report_age_seconds == 30
+    assert found.status_reason == "mid resource diff is big than threshold"
+    [cpu] = [item for item in found.resources if item.name == extension.BATCH_CPU]
+    assert (cpu.computed, cpu.due, cpu.on_node) == ("5k", "5k", None)
+    assert cpu.message.startswith("batchAllocatable[CPU(Milli-Core)]:5000 = nodeCapacity:10000 - ")
+    assert world.controller.explain("other") is None
+
+
+def test_a_configuration_that_cannot_be_read_is_the_explanation() -> None:
+    world = World({"colocation-config": "{"})
+    world.node()
+    found = world.controller.explain("n")
+    assert found is not None
+    assert "colocation-config cannot be read" in found.problem
