@@ -1,11 +1,12 @@
 """Aggregation of samples, and the NodeMetric that is reported from them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from koordpy.agent.interface import Aggregation, MetricError, PodMeta, unix_milliseconds
+from koordpy.agent.interface import KINDS, Aggregation, MetricError, PodMeta, unix_milliseconds
 from koordpy.agent.interface.facts import (
     COLD_MEMORY_MEASURED,
     GPU_DEVICES,
@@ -38,6 +39,7 @@ AGGREGATIONS = {
 """Names in Koordinator's metric cache; other ones mean the average."""
 
 MILLISECOND = timedelta(milliseconds=1)
+EVER = timedelta(days=36500)
 
 
 class Answers:
@@ -84,7 +86,9 @@ def aggregate(case: dict[str, Any]) -> Any:
 def report(case: dict[str, Any]) -> Any:
     now = datetime.fromtimestamp(0, UTC) + case["now"] * MILLISECOND
     assert unix_milliseconds(now) == case["now"]
-    cache = MetricCache(FakeClock(now))
+    cache = MetricCache(FakeClock(now), retention=EVER)
+    for kind in KINDS.values():  # the vectors say nothing of points that were removed
+        cache.declare(replace(kind, retention=EVER))
     for stored in case["series"]:
         series = cache.series(stored["name"], stored.get("labels") or {})
         for time, value in stored["points"] or []:
