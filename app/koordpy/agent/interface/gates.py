@@ -104,13 +104,10 @@ KOORDLET: Final = {
 WITHOUT_EFFECT: Final = frozenset(
     {
         ACCELERATORS,
-        COLD_PAGE_COLLECTOR,
         CPI_COLLECTOR,
         LIBPFM4,
         POD_RESOURCES_PROXY,
-        PSI_COLLECTOR,
         RDMA_DEVICES,
-        RESCTRL_COLLECTOR,
     }
 )
 """Gates of features that koordpy does not have; they are accepted with a warning (`koordpy.gates`)."""
