@@ -170,6 +170,8 @@ class PressureMonitor:
             log.debug("no pressure trigger for %s of %s: %s", resource, directory, error)
             return False
         try:
+            with select.epoll() as probe:
+                probe.register(descriptor, select.EPOLLPRI)  # refused for what is no file of a kernel
             os.write(descriptor, f"some {STALL_US} {WINDOW_US}\0".encode())
             self._epoll.register(descriptor, select.EPOLLPRI)
         except OSError as error:
