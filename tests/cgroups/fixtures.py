@@ -12,9 +12,9 @@ from tests.cgroups.tree import CgroupTree
 @pytest.fixture
 def node_cgroups(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CgroupTree]:
     """Yield the cgroups of a node with CPU and memory controllers: real v1 or v2 ones, or a folder."""
-    v1, v2 = frozenset({"cpu", "cpuset", "memory"}), frozenset({"cpu", "memory"})
-    for number, (version, needed) in enumerate(((Version.V1, v1), (Version.V2, v2))):
-        folder = tmp_path / f"cgroups-{number}"
+    needed = frozenset({"cpu", "cpuset", "memory"})
+    for version in Version:
+        folder = tmp_path / f"cgroups-{version.name}"
         folder.mkdir()
         tree = CgroupTree(folder, version, needed)
         if tree.real:

@@ -13,7 +13,6 @@ import itertools
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from koordpy.agent.cgroups.files import CgroupFiles
@@ -186,15 +185,15 @@ class CgroupTree:
 
     def _make(self, folder: Path, files: dict[str, str]) -> None:
         if self.real:
-            if not folder.is_dir():
-                folder.mkdir()
-                if (folder / "cpuset.mems").exists() and self.version is Version.V1:
-                    _inherit_cpus(folder)
+            if folder.is_dir():
+                return
             if self.version is Version.V2 and self.controllers:
-                with suppress(OSError):
-                    (folder / "cgroup.subtree_control").write_text(
-                        " ".join(f"+{name}" for name in sorted(self.controllers))
-                    )
+                # On v2 a parent passes controllers on to its children, and then has no processes itself.
+                controllers = " ".join(f"+{name}" for name in sorted(self.controllers))
+                (folder.parent / "cgroup.subtree_control").write_text(controllers)
+            folder.mkdir()
+            if (folder / "cpuset.mems").exists() and self.version is Version.V1:
+                _inherit_cpus(folder)
             return
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():

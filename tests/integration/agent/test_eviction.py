@@ -43,14 +43,24 @@ class Events:
         self.reported.append((regarding.metadata.name, type_, reason, note))
 
 
-def eviction(client, events, root=Path("/no-cgroups"), **flags):
+class AuditEvents:
+    """Keeps the events of the audit log."""
+
+    def __init__(self):
+        self.logged = []
+
+    def log(self, level, reason, message, *, type="", namespace="", name="", container=""):
+        self.logged.append((level, reason, message, type, namespace, name))
+
+
+def eviction(client, events, root=Path("/no-cgroups"), audit=None, **flags):
     clock = SystemClock()
     metrics = EvictionMetrics(NODE, clock)
     files = CgroupFiles(root, Version.V1)
     layout = CgroupLayout(systemd=False)
     return NodeEviction(
         flags_of([NodeEviction], {"only-evict-by-api": True, **flags}),
-        Evictor(client, events, clock, metrics),
+        Evictor(client, events, clock, metrics, audit),
         ContainerKiller(files, layout),
         metrics,
     )
@@ -66,13 +76,14 @@ async def make_pod(client, name):
 
 
 async def test_a_pod_is_evicted_once_and_remembered(client):
-    events = Events()
-    evictions = eviction(client, events)
+    events, audit = Events(), AuditEvents()
+    evictions = eviction(client, events, audit=audit)
     pod = await make_pod(client, "p")
     counted = EVICTIONS.labels(NODE, "evicted")._value.get()
     assert not evictions.is_evicted(pod)
     assert await evictions.evict(pod, "evicted", "because")
     assert evictions.is_evicted(pod)
+    assert audit.logged == [(0, "evicted", "because", "pod", "default", "p")]
     assert await evictions.evict(pod, "evicted", "because")
     note = "evict Pod:default/p, reason: evicted, message: because"
     assert events.reported == [("p", "Warning", "evictPodSuccess", note)]

@@ -137,7 +137,8 @@ class CgroupFiles:
         folder, file = self._place(name, directory)
         kind = self.resource(name).kind
         how = os.O_APPEND if kind is Kind.MOVE else os.O_TRUNC
-        line = f"{text}\n" if kind in (Kind.MOVE, Kind.SCHEMATA) else text
+        # The kernel does not see a write of no bytes, such as that of an empty CPU set.
+        line = f"{text}\n" if kind in (Kind.MOVE, Kind.SCHEMATA) or not text else text
         try:
             descriptor = os.open(f"{folder}/{file}", os.O_WRONLY | os.O_CLOEXEC | how)
             try:

@@ -87,6 +87,12 @@ def test_a_cgroup_that_ended_is_unsupported(tree):
         tree.cpu_shares("gone")
 
 
+def test_an_empty_value_is_written_as_an_empty_line(tree):
+    tree.put("cpuset.cpus", "a", "0-3")
+    tree.write("cpuset.cpus", "a", "")
+    assert tree.path("cpuset.cpus", "a").read_text() == "\n"
+
+
 def test_ids_are_appended_for_moving_tasks(tree):
     tree.put("cgroup.procs", "a", "")
     for number in ("7", "8"):
