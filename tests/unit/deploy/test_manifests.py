@@ -14,6 +14,8 @@ import yaml
 from koordpy import cli, settings
 from koordpy.admission import gates as admission_gates
 from koordpy.admission.serving import failure_policy
+from koordpy.agent.engine.agent import declared_flags
+from koordpy.agent.engine.plugins import Installed as AgentPlugins
 from koordpy.agent.interface import gates as qos_gates
 from koordpy.compose import debug_access
 from koordpy.compose.parts import admission
@@ -50,6 +52,9 @@ CONTAINERS = {
 }
 
 
+AGENT = "koordpy-qos-agent/koordpy"
+
+
 def relative(path: Path) -> str:
     return str(path.relative_to(DEPLOY))
 
@@ -75,11 +80,34 @@ def test_pods_run_confined_and_only_the_qos_agent_as_root(name: str) -> None:
     on_host = [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume]
     if name == "koordpy-qos-agent":
         assert context["runAsUser"] == 0
-        assert on_host == ["/sys/fs/cgroup", "/var/lib/koordpy/prediction-checkpoints"]
+        assert on_host == [
+            "/sys/fs/cgroup",
+            "/var/lib/koordpy/prediction-checkpoints",
+            "/var/run/koordlet",
+            "/var/lib/kubelet",
+        ]
     else:
         assert context["runAsNonRoot"]
         assert context["runAsUser"] == 65532
         assert on_host == []
+
+
+def test_the_agent_may_use_no_more_than_koordlet() -> None:
+    assert CONTAINERS[AGENT]["resources"]["limits"] == {"cpu": "500m", "memory": "256Mi"}
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values["qosAgent"]["resources"] == CONTAINERS[AGENT]["resources"]
+
+
+@pytest.mark.parametrize("file", [BASE / "qos-agent/daemonset.yaml", CHART / "templates/qos-agent.yaml"])
+def test_every_folder_that_the_agent_uses_by_default_is_mounted(file: Path) -> None:
+    found = declared_flags(AgentPlugins.find()).values
+    written = ("audit-log-dir", "changes-dir", "prediction-checkpoint-filepath", "tsdb-path")
+    mounts = re.findall(r"mountPath: (\S+)\n( +readOnly: true)?", file.read_text())
+    writable = [path for path, read_only in mounts if not read_only]
+    read_only = [path for path, read_only in mounts if read_only]
+    for flag in written:
+        assert any(str(found[flag]).startswith(path) for path in writable), flag
+    assert str(found["var-lib-kubelet-dir"]).rstrip("/") in read_only
 
 
 def test_the_user_is_the_images() -> None:
@@ -93,8 +121,9 @@ def test_containers_have_probes_and_resources(name: str) -> None:
         assert container[probe].keys() & {"httpGet", "exec"}
     resources = container["resources"]
     assert set(resources["requests"]) == {"cpu", "memory"}
-    # A CPU limit would hold up answers that kube-apiserver and kube-scheduler wait for.
-    assert set(resources["limits"]) == {"memory"}
+    # A CPU limit would hold up answers that kube-apiserver and kube-scheduler wait for; nobody waits for
+    # the agent.
+    assert set(resources["limits"]) == ({"cpu", "memory"} if name == AGENT else {"memory"})
 
 
 def test_the_worker_may_use_the_memory_that_is_promised_for_5000_nodes() -> None:
@@ -414,7 +443,7 @@ def test_the_chart_knows_all_feature_gates() -> None:
     assert found == {
         "webhook": set(admission_gates.SPECS),
         "worker": set(controller_host.gate_specs(controller_host.installed())),
-        "qos": set(qos_gates.GATES),
+        "qos": {*qos_gates.KOORDLET, *qos_gates.GATES},
     }
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = schema["properties"]["featureGates"]["propertyNames"]["enum"]

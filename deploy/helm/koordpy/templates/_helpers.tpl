@@ -220,12 +220,14 @@ subjects:
 - ColdPageCollector
 - HamiCoreVGPUMonitor
 - HugePageReport
+- Libpfm4
 - MemoryAllocatableEvict
 - MemoryEvict
 - NodeMetricPromMetrics
 - NodeTopologyReport
 - PSICollector
 - PerCPUMetric
+- PodResourcesProxy
 - PressureTriggers
 - RDMADevices
 - RdtResctrl
