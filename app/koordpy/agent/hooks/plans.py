@@ -1,5 +1,6 @@
 """What is wanted for the pods of a node, computed only when a pod or a rule changed."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from koordpy.agent.interface.hook import Level
 from koordpy.agent.interface.layout import CgroupLayout
 from koordpy.agent.interface.states import PodMeta
 from koordpy.agent.toolkit import hook_requests
+
+log = logging.getLogger(__name__)
 
 LEVELED: Final = frozenset({"cpu.cfs_quota_us", "memory.limit_in_bytes"})
 """Limits that the kernel refuses, or that act at once, where a child exceeds its parent."""
@@ -78,9 +81,16 @@ class Plans:
         return changed
 
     def plan(self, meta: PodMeta, attempts: int = 0) -> Plan:
-        """Compute what is wanted for one pod; its sandbox was looked for in vain so many times before."""
+        """Compute what is wanted for one pod; its sandbox was looked for in vain so many times before.
+
+        A pod whose amounts cannot be read gets nothing.
+        """
         reconcilers = self._reconcilers
-        requests = hook_requests.of_pod(meta, self._layout)
+        try:
+            requests = hook_requests.of_pod(meta, self._layout)
+        except ValueError as error:
+            log.warning("runtime hooks: pod %s: %s", meta.pod.metadata.key, error)
+            return Plan(meta, Wanted(), ())
         qos = hook_requests.reconciled_qos(requests.pod)
         below = [reconcilers.wanted(Level.CONTAINER, request, qos) for request in requests.containers]
         found = True

@@ -217,6 +217,11 @@ def _identifier(directory: str) -> str:
 
 
 def each(metas: list[PodMeta], layout: CgroupLayout) -> Iterator[tuple[PodMeta, PodRequests]]:
-    """Yield pods with their requests."""
+    """Yield pods with their requests, but for those whose amounts cannot be read."""
     for meta in metas:
-        yield meta, of_pod(meta, layout)
+        try:
+            requests = of_pod(meta, layout)
+        except ValueError as error:
+            log.warning("pod %s: %s", meta.pod.metadata.key, error)
+            continue
+        yield meta, requests

@@ -21,6 +21,7 @@ from koordpy.agent.interface.hook import (
     Stage,
     StageFunction,
 )
+from koordpy.agent.toolkit import hook_requests
 from koordpy.api.core import Node
 from koordpy.api.scheme import decode
 from koordpy_plugins.hooks.batchresource.plugin import BatchResource
@@ -147,6 +148,17 @@ def test_a_pod_for_which_a_hook_fails_gets_nothing_of_it_and_others_do(node):
     node.runtime.round()
     assert [update.directory for update in node.runtime.updates()] == [fine]
     assert shares(node, broken) != 100
+
+
+def test_a_pod_whose_amounts_cannot_be_read_is_left_out(node, caplog):
+    spec = {"containers": [{"name": "c0", "resources": {"limits": {"cpu": "plenty"}}}]}
+    node.pod("a", spec)
+    fine = node.pod("b", SPEC)
+    node.runtime.round()
+    assert [update.directory for update in node.runtime.updates()] == [fine]
+    assert "d/a" in caplog.text
+    requests = hook_requests.each(node.states.metas, node.handle.layout)
+    assert [meta.pod.metadata.name for meta, _ in requests] == ["b"]
 
 
 def test_updates_name_how_their_values_were_computed(node):
