@@ -10,12 +10,17 @@ from typing import ClassVar
 
 from koordpy.agent.interface import COLLECT_INTERVAL, KINDS, Collector, Handle, MetricKind
 from koordpy.agent.interface.facts import HOST_APPLICATIONS_USAGE, Usage
+from koordpy.agent.toolkit import collect_policy
+from koordpy.agent.toolkit.collect_policy import MemoryPolicy
 from koordpy.agent.toolkit.cpu_time import EXPIRED_INTERVALS, CPUTime
 from koordpy.agent.toolkit.kept_file import KeptFile
 from koordpy.agent.toolkit.memory_stat import MemoryStat
 from koordpy.agent.toolkit.scraped_gauge import ScrapedGauge
+from koordpy.api.koordinator import NodeMetric
 from koordpy.api.plugin import PluginArgs
 from koordpy.api.slo.host_application import HostApplicationSpec
+from koordpy.cluster.selector import Selector
+from koordpy.cluster.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +84,14 @@ class HostApplication(Collector):
         super().__init__(args, handle)
         self._expiry = EXPIRED_INTERVALS * handle.flags.duration(COLLECT_INTERVAL).total_seconds()
         self._specs: list[HostApplicationSpec] = []
+        self._reported: Store[NodeMetric] | None = None
         self._measured: list[MeasuredApplication] = []
 
     def setup(self) -> None:
-        """Publish the gauge."""
+        """Follow the node's NodeMetric, and publish the gauge."""
+        handle = self.handle
+        itself = Selector(fields=f"metadata.name={handle.node_name}")
+        self._reported = handle.cluster.store(NodeMetric, selector=itself, optional=True)
         USAGE.publish(self, HostApplication._gauge)
 
     def collect(self) -> None:
@@ -94,6 +103,7 @@ class HostApplication(Collector):
         if slo.host_applications != self._specs:
             self._follow(slo.host_applications)
         at, now = handle.clock.monotonic(), handle.clock.now().timestamp()
+        with_page_cache = self._with_page_cache()
         cpu = memory = 0.0
         for application in self._measured:
             try:
@@ -103,8 +113,15 @@ class HostApplication(Collector):
                 continue
             if application.cpu is not None:
                 cpu += application.cpu
-                memory += application.memory
+                memory += application.with_page_cache if with_page_cache else application.memory
         handle.metrics.set_fact(HOST_APPLICATIONS_USAGE, Usage(cpu, memory, now))
+
+    def _with_page_cache(self) -> bool:
+        """Return whether the sum has page cache: NodeMetric `nodeMemoryCollectPolicy`."""
+        reported = self._reported.get("", self.handle.node_name) if self._reported is not None else None
+        if reported is None:
+            return False
+        return collect_policy.completed(reported.spec).memory == MemoryPolicy.WITH_PAGE_CACHE
 
     def _follow(self, specs: list[HostApplicationSpec]) -> None:
         known = {application.spec: application for application in self._measured}

@@ -2,6 +2,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from koordpy.agent.interface.facts import HOST_APPLICATIONS_USAGE
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.scheme import decode
 from koordpy_plugins.collectors.hostapplication.plugin import HostApplication
 from tests.unit.plugins.collectors.node_files import V1, V2, NodeFiles
 
@@ -54,3 +56,14 @@ def test_an_application_that_is_taken_off_the_list_is_forgotten(tmp_path):
     node.collect(seconds=1)
     assert node.missing("host_application_cpu_usage", host_app_name="nginx")
     assert node.fact(HOST_APPLICATIONS_USAGE).cpu == 0
+
+
+def test_the_sum_has_page_cache_if_the_node_metric_wants_it(tmp_path):
+    node = NodeFiles(tmp_path, HostApplication)
+    node.node_slo(hostApplications=APPLICATIONS)
+    policy = {"metricCollectPolicy": {"nodeMemoryCollectPolicy": "usageWithPageCache"}}
+    node.cluster.store(NodeMetric).apply(decode(NodeMetric, {"metadata": {"name": "n1"}, "spec": policy}))
+    for cpu in (0, 1000):
+        usage(node, cpu)
+        node.collect(seconds=1)
+    assert node.fact(HOST_APPLICATIONS_USAGE).memory == 500

@@ -1,7 +1,11 @@
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from koordpy.agent.interface import NODE_CPU_INFO, CollectError, NodeCPUInfo, Processor
 from koordpy.agent.interface.facts import NODE_NUMA_USAGE, NODE_USAGE
+from koordpy.api.plugin import NoArgs
 from koordpy_plugins.collectors.noderesource.plugin import NodeResource
 from tests.unit.plugins.collectors.node_files import NodeFiles
 
@@ -90,3 +94,14 @@ def test_an_unexpected_file_is_named(tmp_path, name, text, message):
     node.write(node.proc / name, text)
     with pytest.raises(CollectError, match=message):
         node.collect()
+
+
+def test_this_machine_is_measured(tmp_path):
+    node = NodeFiles(tmp_path, NodeResource)
+    on_this_machine = replace(node.handle, proc_root=Path("/proc"), sys_root=Path("/sys"))
+    collector = NodeResource(NoArgs(), on_this_machine)
+    collector.collect()
+    node.clock.advance(1)
+    collector.collect()
+    assert node.values("node_cpu_usage") >= 0
+    assert node.values("node_memory_usage") > 0
