@@ -66,11 +66,15 @@ class PressureMonitor:
         states: States,
         *,
         triggers: bool = True,
+        window_us: int = WINDOW_US,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Without `triggers` the kernel is not asked for any, and all groups are read."""
+        """Without `triggers` the kernel is not asked for any, and all groups are read.
+
+        Without CAP_SYS_RESOURCE it allows only windows of whole multiples of 2 s.
+        """
         self._cgroups, self._layout, self._states = cgroups, layout, states
-        self._may_trigger, self._sleep = triggers, sleep
+        self._may_trigger, self._window_us, self._sleep = triggers, window_us, sleep
         self._callbacks: dict[str, list[PressureCallback]] = {}
         self._changed = asyncio.Event()
         self._triggered: dict[_Group, int] = {}
@@ -172,7 +176,7 @@ class PressureMonitor:
         try:
             with select.epoll() as probe:
                 probe.register(descriptor, select.EPOLLPRI)  # refused for what is no file of a kernel
-            os.write(descriptor, f"some {STALL_US} {WINDOW_US}\0".encode())
+            os.write(descriptor, f"some {STALL_US} {self._window_us}\0".encode())
             self._epoll.register(descriptor, select.EPOLLPRI)
         except OSError as error:
             os.close(descriptor)
@@ -215,7 +219,7 @@ class PressureMonitor:
                 if total - known.total_us >= STALL_US:
                     self._polled[group] = _Polled(total, now)
                     self._report(group)
-                elif (now - known.since) * 1e6 >= WINDOW_US:
+                elif (now - known.since) * 1e6 >= self._window_us:
                     self._polled[group] = _Polled(total, now)
 
     def _total(self, group: _Group) -> int | None:

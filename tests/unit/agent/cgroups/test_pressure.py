@@ -88,6 +88,23 @@ async def test_pressure_of_burstable_pods_is_reported(v2_cgroups, triggers):
     assert {event.resource for event in events} == {"cpu"}
 
 
+async def test_the_kernel_signals_pressure_where_it_is_asked_to(v2_cgroups):
+    if not v2_cgroups.real:
+        pytest.skip("a folder signals nothing")
+    v2_cgroups.make(LS_POD)
+    # A window that the kernel allows without CAP_SYS_RESOURCE too.
+    monitor = monitor_of(v2_cgroups, window_us=2_000_000)
+    events: list[PressureEvent] = []
+    monitor.subscribe(["cpu"], events.append)
+    async with running(monitor):
+        await until(lambda: ("cpu", LS) in monitor.watched)
+        if monitor.watched["cpu", LS] != "trigger":
+            pytest.skip("this kernel refuses pressure triggers")
+        for _ in range(4):
+            v2_cgroups.burn(LS_POD)
+        await until(lambda: PressureEvent("cpu", LS) in events)
+
+
 async def test_guaranteed_pods_are_watched_as_long_as_they_exist(v2_cgroups):
     v2_cgroups.make("kubepods/podg")
     v2_cgroups.make("kubepods/podbe")
