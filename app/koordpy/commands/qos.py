@@ -44,9 +44,19 @@ def qos() -> None:
 @click.argument("target", default="")
 @click.option("--agent", metavar="URL", default=AGENT_URL, show_default=True, help="The running agent.")
 @click.option("--offline", is_flag=True, help="Do not ask the agent; read what it remembered.")
+@click.option(
+    "--var-lib-kubelet-dir",
+    "kubelet_dir",
+    type=click.Path(path_type=Path),
+    default="/var/lib/kubelet",
+    show_default=True,
+    help="The kubelet's folder, to find what it writes itself.",
+)
 @_folder_option
 @output_option
-def explain(target: str, agent: str, offline: bool, changes_dir: Path, output: Format) -> None:
+def explain(
+    target: str, agent: str, offline: bool, kubelet_dir: Path, changes_dir: Path, output: Format
+) -> None:
     """Show original and current values, who changed them, when, and how they were computed.
 
     TARGET is a cgroup directory such as kubepods/besteffort, or a pod as NAMESPACE/NAME or UID (with a
@@ -54,17 +64,17 @@ def explain(target: str, agent: str, offline: bool, changes_dir: Path, output: F
     """
     found = None if offline else _asked(agent, target)
     if found is None:
+        from koordpy.agent.cgroups import kubelet
         from koordpy.agent.cgroups.explanation import directory_of
         from koordpy.agent.cgroups.explanation import explain as explained
 
-        documents = [
-            explained(files, changes, directory_of(files, target))
-            for files, changes in _remembered(changes_dir)
-        ]
+        remembered = _remembered(changes_dir)
+        on_v2 = [files for files, _ in remembered if files.unified]
+        documents = [explained(files, changes, directory_of(files, target)) for files, changes in remembered]
         found = {
             "changes": [change for document in documents for change in document["changes"]],
             "paused": [pause for document in documents for pause in document["paused"]],
-            "leftAlone": {},
+            "leftAlone": kubelet.find(kubelet_dir, on_v2[0].proc_root).left_alone if on_v2 else {},
         }
     emit(found, output, lambda to: _show(to, found))
 

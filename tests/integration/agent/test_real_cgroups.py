@@ -148,6 +148,21 @@ def test_undo_gives_a_tree_its_original_limits_and_keeps_the_agent_away(node_cgr
     assert files.cfs_quota(POD) == 30000
 
 
+def test_commands_name_a_folder_without_changes(tmp_path):
+    for command in (["explain", "--offline"], ["undo", "--all"], ["enable", "--all"]):
+        result = CliRunner().invoke(cli, ["qos", *command, "--changes-dir", str(tmp_path)])
+        assert result.exit_code == 1
+        assert str(tmp_path) in result.output
+
+
+def test_what_is_undone_must_be_said_exactly(remembering):
+    _, options = remembering
+    for wanted in ([], ["--all", "--plugin", "P"], [POD, "--all"]):
+        result = CliRunner().invoke(cli, ["qos", "undo", *wanted, *options])
+        assert result.exit_code == 1
+        assert "one of PATH, --plugin NAME and --all" in result.output
+
+
 def test_undo_reports_and_keeps_what_someone_else_set_since(node_cgroups, remembering):
     executor, options = remembering
     executor.update(Update("cpu.cfs_quota_us", POD, "20000"))
