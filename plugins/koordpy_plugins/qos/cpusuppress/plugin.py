@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from prometheus_client import Gauge
 
@@ -29,7 +29,7 @@ from koordpy.agent.interface.gates import BE_CPU_MANAGER, BE_CPU_SUPPRESS, is_fe
 from koordpy.agent.toolkit import quick_usage, suppression, usage
 from koordpy.agent.toolkit.metric_queries import MetricQueries
 from koordpy.agent.toolkit.pace import Pace
-from koordpy.api import extension, qos, quantity
+from koordpy.api import quantity
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.needs import Needs
@@ -39,7 +39,7 @@ from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.api.slo.threshold import CFS_QUOTA, CPUSET, ResourceThresholdStrategy
 from koordpy.lib import cpuset
 
-from . import allowance, cpu_selection
+from . import allowance, cpu_selection, pools
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class CPUSuppress(QOSPlugin):
         now = self.handle.clock.monotonic()
         basis = _Basis(
             frozenset(meta.pod.metadata.uid for meta in inputs.pods),
-            _allocations(inputs.pods),
+            pools.allocations(inputs.pods),
             inputs.topology,
             inputs.cpus,
         )
@@ -272,12 +272,12 @@ class CPUSuppress(QOSPlugin):
         if inputs.topology is None:
             return
         annotations = inputs.topology.metadata.annotations
-        excluded = _reserved(annotations) | _exclusive_system(annotations)
-        lsr, shared = cpu_selection.by_pool(cpus.processors, _pools(inputs.pods), excluded)
+        excluded = pools.reserved(annotations) | pools.exclusive_system(annotations)
+        lsr, shared = cpu_selection.by_pool(cpus.processors, pools.by_cpu(inputs.pods), excluded)
         count = max(-(-suppress // 1000), MIN_CPUS)
         count = allowance.step_limited(count, len(old), len(cpus.processors))
         new = cpu_selection.choose(count, lsr, shared)
-        policy = _kubelet_policy(annotations)
+        policy = pools.kubelet_policy(annotations)
         if policy is None:
             return
         if policy == "static":
@@ -293,7 +293,7 @@ class CPUSuppress(QOSPlugin):
             SUPPRESS_CORES.labels(self.handle.node_name, CPUSET).set(len(new))
 
     def _recover_cpuset(self, inputs: Inputs, depth: int) -> None:
-        pool = _share_pool(inputs)
+        pool = pools.share_pool(inputs.cpus, inputs.topology, inputs.pods)
         if pool is None:
             return
         self._write_cpuset(pool, self._directories(depth))
@@ -301,10 +301,10 @@ class CPUSuppress(QOSPlugin):
 
     def _recover_cpuset_for_cpu_manager(self, inputs: Inputs) -> None:
         """Recover all but the containers of pods whose CPUs the scheduler allocated."""
-        pool = _share_pool(inputs)
+        pool = pools.share_pool(inputs.cpus, inputs.topology, inputs.pods)
         if pool is None:
             return
-        kept = [meta.cgroup_dir for meta in inputs.pods if _has_allocated_cpus(meta)]
+        kept = [meta.cgroup_dir for meta in inputs.pods if pools.has_allocated_cpus(meta)]
         containers = [
             directory
             for directory in self._directories(2, exactly=True)
@@ -360,69 +360,3 @@ def suppression_of(inputs: Inputs, node_name: str = "") -> tuple[int, str] | Non
 
 def _applications(inputs: Inputs) -> Sequence[HostApplicationSpec]:
     return inputs.slo.host_applications if inputs.slo is not None else ()
-
-
-def _allocations(pods: Sequence[PodMeta]) -> dict[str, str]:
-    """Return the annotations with allocated CPUs, by the UIDs of pods that have one."""
-    key = extension.ANNOTATION_RESOURCE_STATUS
-    return {
-        meta.pod.metadata.uid: f"{qos.qos_class_raw(meta.pod)} {text}"
-        for meta in pods
-        if (text := meta.pod.metadata.annotations.get(key)) is not None
-    }
-
-
-def _share_pool(inputs: Inputs) -> frozenset[int] | None:
-    """Return the CPUs that best-effort pods may use without suppression."""
-    if inputs.cpus is None or inputs.topology is None:
-        return None
-    annotations = inputs.topology.metadata.annotations
-    exclusive = {cpu for cpu, pool in _pools(inputs.pods, only="LSE").items() if pool == "LSE"}
-    taken = _reserved(annotations) | _exclusive_system(annotations) | exclusive
-    return frozenset(p.cpu for p in inputs.cpus.processors) - taken
-
-
-def _pools(pods: Sequence[PodMeta], only: str | None = None) -> dict[int, str]:
-    """Return the QoS class of the pod of each bound CPU; later pods take precedence."""
-    pools: dict[int, str] = {}
-    for meta in pods:
-        pod_qos = qos.qos_class_raw(meta.pod)
-        if only is not None and pod_qos != only:
-            continue
-        status = usage.json_annotation(meta.pod.metadata.annotations, extension.ANNOTATION_RESOURCE_STATUS)
-        for cpu in _cpus(status, "cpuset"):
-            pools[cpu] = pod_qos
-    return pools
-
-
-def _has_allocated_cpus(meta: PodMeta) -> bool:
-    status = usage.json_annotation(meta.pod.metadata.annotations, extension.ANNOTATION_RESOURCE_STATUS)
-    return status is not None and bool(status.get("cpuset") or status.get("numaNodeResources"))
-
-
-def _reserved(annotations: Mapping[str, str]) -> frozenset[int]:
-    return _cpus(usage.node_reservation(annotations), "reservedCPUs")
-
-
-def _exclusive_system(annotations: Mapping[str, str]) -> frozenset[int]:
-    system = usage.json_annotation(annotations, extension.ANNOTATION_NODE_SYSTEM_QOS_RESOURCE)
-    if system is None or system.get("cpusetExclusive") is False:
-        return frozenset()
-    return _cpus(system, "cpuset")
-
-
-def _cpus(document: Mapping[str, Any] | None, key: str) -> frozenset[int]:
-    text = (document or {}).get(key) or ""
-    try:
-        return cpuset.parse(text)
-    except ValueError as error:
-        log.warning("CPU suppress: %s: %s", key, error)
-        return frozenset()
-
-
-def _kubelet_policy(annotations: Mapping[str, str]) -> str | None:
-    """Return kubelet's CPU manager policy, "" when unknown, None when the annotation is invalid."""
-    if not annotations.get(extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY):
-        return ""
-    document = usage.json_annotation(annotations, extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY)
-    return None if document is None else str(document.get("policy") or "")
