@@ -7,6 +7,7 @@ from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.reloading import Desired, Reloading
 from koordpy.agent.reporting import node_metric, topology_reporter
+from koordpy.agent.toolkit import file_limit
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric, NodeResourceTopology, NodeSLO
 from koordpy.compose import debug_access
@@ -48,6 +49,7 @@ class NodeAgentPart(WorkingPart):
         """Set up the plugins on the files of this node. Raises FlagError, AgentError, too."""
         process = self.process
         debug_access.check(process.settings.debug)
+        file_limit.raised()
         if not process.settings.agent.node_name:
             raise PartError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
         self.agent = NodeAgent(
