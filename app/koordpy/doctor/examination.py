@@ -15,6 +15,7 @@ from koordpy.settings import Settings
 
 from . import (
     clocks,
+    colocation,
     definitions,
     descheduler,
     extenders,
@@ -41,6 +42,7 @@ _CHECKS: tuple[tuple[Area, Check], ...] = (
     (needs.AREA, needs.check),
     (priority_classes.AREA, priority_classes.check),
     (descheduler.AREA, descheduler.check),
+    (colocation.AREA, colocation.check),
     (leases.AREA, leases.check),
     (pods.AREA, pods.check),
     (reservations.AREA, reservations.check),
