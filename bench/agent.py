@@ -37,6 +37,9 @@ PODS: Final = (100, 250)
 ROOT: Final = Path(__file__).parents[1]
 NODE: Final = "bench-node"
 GROUP: Final = "koordpy-agent"
+_KEPT: Final = ("audit-log-dir", "changes-dir", "prediction-checkpoint-filepath", "tsdb-path")
+"""Flags with a folder in which the agent keeps something."""
+
 _START_SECONDS: Final = 120.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -200,17 +203,12 @@ def _end_of(log: Path) -> str:
 
 
 def _flags(folder: Path) -> str:
-    """Return where the agent keeps its files: not on this machine's usual paths."""
-    from koordpy.agent.engine.agent import declared_flags
-    from koordpy.agent.engine.plugins import Installed
-
-    paths = {
-        flag.name: f"{folder}/{flag.name}"
-        for flag in declared_flags(Installed.find()).flags
-        if isinstance(flag.default, str) and flag.default.startswith("/var/")
-    }
-    lines = "".join(f"    {name}: '{path}'\n" for name, path in paths.items())
-    return f"  flags:\n{lines}" if lines else ""
+    """Return flags with folders for what the agent keeps: not on this machine's usual paths."""
+    lines = ["  flags:"]
+    for name in _KEPT:
+        (folder / name).mkdir()
+        lines.append(f"    {name}: '{folder / name}'")
+    return "\n".join([*lines, ""])
 
 
 async def _ready(agent: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
