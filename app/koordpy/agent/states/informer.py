@@ -51,7 +51,6 @@ class StatesInformer:
         self._pods: Store[Pod] | None = None
         if not pods_from_kubelet:
             self._pods = cluster.store(Pod, selector=Selector(fields=f"spec.nodeName={node_name}"))
-            self._pods.subscribe(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
         self._kubelet_pods: list[Pod] | None = None
         self._metas: list[PodMeta] | None = None
         """The pods with their directories; None after a change."""
@@ -62,6 +61,8 @@ class StatesInformer:
         self._local_topology: NodeResourceTopology | None = None
         self._mailboxes = {type_: _Mailbox() for type_ in StateType}
         self._slos.subscribe(self._slo_seen, lambda _, new: self._slo_seen(new), self._slo_gone)
+        if self._pods is not None:
+            self._pods.subscribe(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
         self._topologies.subscribe(self._topology_seen, lambda _, new: self._topology_seen(new))
         self._nodes.subscribe(self._node_seen, self._node_updated)
 
