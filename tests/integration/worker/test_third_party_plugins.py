@@ -136,9 +136,9 @@ async def test_plugins_whose_gates_are_off_do_not_run(
     await fill(client)
     agent = node_agent(server, files, "PodCounting=true,PodGuarding=false")
     async with working(agent):
-        running = agent.part(NodeAgentPart).agent.running
-        await until(lambda: {"PodCounter", "ResctrlReconcile"} <= set(running))
-        assert "PodGuard" not in running
+        node = agent.part(NodeAgentPart).agent
+        await until(lambda: {"PodCounter", "ResctrlReconcile"} <= set(node.running))
+        assert "PodGuard" not in node.running
     assert files.quota() == "max"
 
 
