@@ -68,12 +68,12 @@ class NodeEviction:
 
     async def evict(self, pod: Pod, reason: str, message: str) -> bool:
         """Evict a pod; return whether that was started."""
-        meta = pod.metadata
-        self._audit.log(0, reason, message, type="pod", namespace=meta.namespace, name=meta.name)
         if self._custom is not None:
             return await self._custom[1].evict(pod, reason, message)
         if self.only_by_api:
             return await self._evictor.evict(pod, reason, message)
+        meta = pod.metadata
+        self._audit.log(0, reason, message, type="pod", namespace=meta.namespace, name=meta.name)
         log.info("kill containers of %s, reason: %s, message: %s", pod.metadata.key, reason, message)
         if self._killer.kill(pod, message):
             self._metrics.count(pod, reason)
