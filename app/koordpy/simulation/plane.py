@@ -43,6 +43,10 @@ _NO_SLOW_CYCLES = "24h"
 _SERVICE = ("koordinator-system", "koordinator-webhook-service")
 
 
+SLO_CONFIG = "slo-controller-config"
+SLO_CONTROLLERS = ("nodemetric", "noderesource", "nodeslo")
+
+
 class ControlPlane:
     """Everything that runs besides the nodes. Enter it on the loop that it should run on.
 
@@ -153,7 +157,7 @@ class ControlPlane:
         document: Document = {
             "worker": {
                 "leaderElect": False,
-                "controllers": {"selection": list(self.setup.controllers)},
+                "controllers": {"selection": self._controllers()},
                 "descheduler": {},
             }
         }
@@ -173,6 +177,14 @@ class ControlPlane:
         except PartError:  # feature gates switch off the controllers that were selected
             return
         await process.start()
+
+    def _controllers(self) -> list[str]:
+        """Return the selection of controllers; without slo-controller-config nodes keep the batch and mid
+        resources that the scenario gives them, which the SLO controllers would remove.
+        """
+        chosen = list(self.setup.controllers)
+        configured = any(SLO_CONFIG in self._text(source) for source in self.setup.objects)
+        return chosen if configured or chosen != ["*"] else ["*", *(f"-{name}" for name in SLO_CONTROLLERS)]
 
     def _whole_profiles(self, folder: Path) -> Path:
         """Return a file with the profiles by which pods are scheduled, for proofs of evictions."""
