@@ -58,6 +58,9 @@ NOT_SEEN = {
         # A caller of the debug API with a token.
         "koordpy-qos-agent: create subjectaccessreviews.authorization.k8s.io",
         "koordpy-qos-agent: create tokenreviews.authentication.k8s.io",
+        # The first report of usage, after half a minute; a node that has no topology yet.
+        "koordpy-qos-agent: update nodemetrics/status.slo.koordinator.sh",
+        "koordpy-qos-agent: create noderesourcetopologies.topology.node.k8s.io",
     },
     "koordpy-scheduler": {
         # A Reservation that ended a day ago; a write after another client's; what plugins annotate.
@@ -331,6 +334,8 @@ def enforce(installation: Installation) -> None:
         }
     )
     expect(lambda: files.cpus() != "0-7", agent)
+    of_node = ("noderesourcetopologies", "colocated")
+    expect(lambda: bool(installation.get(*of_node)["zones"]), agent)
     report_usage(installation, "colocated", [])
     expect(lambda: BATCH_CPU in installation.get("node", "colocated")["status"]["allocatable"], agent)
 

@@ -800,7 +800,10 @@ async def test_the_qos_manager_needs_definitions_and_rights_only(it: Clinic) -> 
     it.parts = (Part.AGENT,)
     assert await it.problems() == []
     await it.client.delete_raw(DEFINITIONS, "", "nodeslos.slo.koordinator.sh")
-    assert "needed by CPUSuppresss" in (await it.problem()).message
+    message = (await it.problem()).message
+    assert message.startswith("is not installed; needed by ")
+    assert "CPUSuppresss" in message
+    assert "BatchResource" in message
 
 
 ACCOUNT = "system:serviceaccount:koordinator-system:koordpy-scheduler"

@@ -29,6 +29,16 @@ from tests.processes import worker_process
 
 TOKEN = "a-token-that-the-api-server-knows"
 EVERYTHING = ("/configz", "/metrics", "/debug/flags", "/debug/pprof/", "/openapi.json")
+OF_AGENTS = (
+    "/configz",
+    "/metrics",
+    "/internal-metrics",
+    "/debug/pprof/stacks",
+    "/debug/plugins",
+    "/apis/v1/changes",
+)
+"""The agent's own endpoints, which it serves without FastAPI."""
+
 PARTS = ("descheduler", "controllers", "agent")
 
 
@@ -81,17 +91,18 @@ async def test_callers_are_reviewed_over_tls_and_probes_are_not(
         return None
 
     server.faults = note
+    paths = OF_AGENTS if part == "agent" else EVERYTHING
     certs, hosts = tmp_path / "certs", ["localhost", "127.0.0.1", "worker.example"]
     options = {"authentication": True, "certDir": str(certs), "tlsHosts": hosts}
     async with working(process(server.url, tmp_path, part, **options)) as http:
         assert http.base_url.scheme == "https"
         assert (await http.get("/livez")).text == "ok"
         assert reviews == []
-        for path in EVERYTHING:
+        for path in paths:
             assert (await http.get(path)).status_code == 401, path
             assert (await http.get(path, headers=bearing("guessed"))).status_code == 401, path
         assert set(reviews) == {"tokenreviews"}
-        for path in EVERYTHING:
+        for path in paths:
             assert (await http.get(path, headers=bearing(TOKEN))).status_code == 200, path
         assert set(reviews) == {"tokenreviews", "subjectaccessreviews"}
     assert (certs / "tls.crt").exists()
@@ -179,7 +190,7 @@ async def rounds_of(http: httpx.AsyncClient, **query: Any) -> list[dict[str, Any
 async def test_parts_that_a_process_does_not_run_are_reported(
     server: ApiServer, client: Client, tmp_path: Path
 ) -> None:
-    async with working(process(server.url, tmp_path, "agent")) as http:
+    async with working(process(server.url, tmp_path, "controllers")) as http:
         assert await rounds_of(http) == []
         answer = await http.get("/apis/v1/descheduling/rounds/1")
         assert (answer.status_code, answer.json()["message"]) == (
@@ -195,3 +206,14 @@ async def test_parts_that_a_process_does_not_run_are_reported(
             404,
             "there is no node table: this process does not have the part extender",
         )
+
+
+async def test_the_agent_names_its_endpoints(server: ApiServer, client: Client, tmp_path: Path) -> None:
+    async with working(process(server.url, tmp_path, "agent")) as http:
+        answer = await http.get("/apis/v1/descheduling/rounds")
+        assert (answer.status_code, answer.json()["message"]) == (
+            404,
+            "there is no /apis/v1/descheduling/rounds; / lists what there is",
+        )
+        listed = (await http.get("/")).text
+        assert [path for path in OF_AGENTS if path not in listed] == []
