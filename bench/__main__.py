@@ -18,6 +18,7 @@ NAMES = (
     "simulation",
     "loadaware",
     "hotspots",
+    "colocation",
     "descheduling",
     "agent",
 )

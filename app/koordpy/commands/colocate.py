@@ -67,6 +67,7 @@ def estimate(
     from koordpy.main import set_up_logging
     from koordpy.simulation import scenario
     from koordpy.simulation.estimate import estimate as estimated
+    from koordpy.simulation.setup import Source
 
     if obj["verbose"]:
         set_up_logging(obj["verbose"])
@@ -87,7 +88,7 @@ def estimate(
         found = estimated(
             recording,
             file.parent,
-            config=config,
+            config=None if config is None else Source(file=str(config.absolute())),
             pods=pods,
             gates=feature_gates.parse(agent_feature_gates),
             progress=at,

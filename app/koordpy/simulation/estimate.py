@@ -28,7 +28,7 @@ Document = dict[str, Any]
 
 NAME: Final = "slo-controller-config"
 NAMESPACE: Final = "koordinator-system"
-_WORKLOAD: Final = "colocation-estimate"
+WORKLOAD: Final = "colocation-estimate"
 
 _DEFAULT_CONFIG: Final = {
     "colocation-config": '{"enable": true}',
@@ -48,6 +48,35 @@ class BestEffortPods:
     """How long each runs."""
     share: float = 0.8
     """What they request together, of the batch CPU that is offered on average."""
+
+    def workload(self, seconds: float, offered: float) -> Workload:
+        """Return the workload for a time in seconds in which so many cores are offered on average."""
+        cores = quantity.milli_value(self.cpu) / 1000
+        wanted = self.share * offered * seconds / (cores * self.seconds)
+        count = max(math.floor(wanted), 1)
+        resources = {
+            BATCH_CPU: str(quantity.milli_value(self.cpu)),
+            BATCH_MEMORY: str(quantity.value(self.memory)),
+        }
+        container = {
+            "name": "main",
+            "image": "best-effort",
+            "resources": {"requests": resources, "limits": resources},
+        }
+        template = {
+            "metadata": {"labels": {LABEL_POD_QOS: "BE"}},
+            "spec": {"priorityClassName": "koord-batch", "containers": [container]},
+        }
+        return Workload(
+            name=WORKLOAD,
+            pods=Pods(
+                count=count,
+                arrivals=Arrivals(every=seconds / count),
+                duration=self.seconds,
+                template=template,
+            ),
+            usage={"cpu": Curve(amount=self.cpu), "memory": Curve(amount=self.memory)},
+        )
 
 
 class Estimate(msgspec.Struct, rename="camel"):
@@ -77,23 +106,23 @@ def estimate(
     recording: Scenario,
     folder: Path,
     *,
-    config: Path | None = None,
+    config: Source | None = None,
     pods: BestEffortPods | None = None,
     gates: dict[str, bool] | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
     """Return what colocation would give on a recorded cluster; files of the recording are in `folder`.
 
-    `config` is a file with the ConfigMap slo-controller-config; without one colocation is enabled with
-    Koordinator's defaults. Without `pods` only what nodes offer is estimated. `gates` are those of node
-    agents. Raises ConfigError for a recording or a configuration that cannot run.
+    `config` is the ConfigMap slo-controller-config, or a file that has it; without one colocation is
+    enabled with Koordinator's defaults. Without `pods` only what nodes offer is estimated. `gates` are those
+    of node agents. Raises ConfigError for a recording or a configuration that cannot run.
     """
     setup = SchedulerSetup(
         name="colocation",
         koordpy=False,
         webhooks=False,
         controllers=("nodemetric", "noderesource", "nodeslo"),
-        objects=(Source(manifest=_configuration(config)),),
+        objects=(Source(manifest=_configuration(config, folder)),),
         agent=AgentSetup(feature_gates=gates or {}),
     )
     alone = recording.model_copy(update={"schedulers": (setup,)})
@@ -102,21 +131,25 @@ def estimate(
     found = _offers(recording, capacity, offered)
     if pods is not None and found.offered.max > 0:
         with_pods = alone.model_copy(
-            update={"workloads": (*recording.workloads, _workload(pods, found, offered.simulated_seconds))}
+            update={
+                "workloads": (
+                    *recording.workloads,
+                    pods.workload(offered.simulated_seconds, found.offered.mean),
+                )
+            }
         )
         _add(found, simulate(with_pods, setup, folder, progress=progress))
     return found
 
 
-def _configuration(path: Path | None) -> Document:
+def _configuration(source: Source | None, folder: Path) -> Document:
     metadata = {"name": NAME, "namespace": NAMESPACE}
-    if path is None:
+    if source is None:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": _DEFAULT_CONFIG}
-    documents = read_source(Source(file=str(path.absolute())), path.parent)
-    for document in documents:
+    for document in read_source(source, folder):
         if document["kind"] == "ConfigMap" and (document.get("metadata") or {}).get("name") == NAME:
             return {**document, "metadata": metadata}
-    raise ConfigError(f"{path}: expected a ConfigMap {NAME}")
+    raise ConfigError(f"{source.file or 'config'}: expected a ConfigMap {NAME}")
 
 
 def _offers(recording: Scenario, cores_of_nodes: float, result: Result) -> Estimate:
@@ -138,37 +171,8 @@ def _offers(recording: Scenario, cores_of_nodes: float, result: Result) -> Estim
     )
 
 
-def _workload(pods: BestEffortPods, found: Estimate, seconds: float) -> Workload:
-    cores = quantity.milli_value(pods.cpu) / 1000
-    wanted = pods.share * found.offered.mean * seconds / (cores * pods.seconds)
-    count = max(math.floor(wanted), 1)
-    resources = {
-        BATCH_CPU: str(quantity.milli_value(pods.cpu)),
-        BATCH_MEMORY: str(quantity.value(pods.memory)),
-    }
-    container = {
-        "name": "main",
-        "image": "best-effort",
-        "resources": {"requests": resources, "limits": resources},
-    }
-    template = {
-        "metadata": {"labels": {LABEL_POD_QOS: "BE"}},
-        "spec": {"priorityClassName": "koord-batch", "containers": [container]},
-    }
-    return Workload(
-        name=_WORKLOAD,
-        pods=Pods(
-            count=count,
-            arrivals=Arrivals(every=seconds / count),
-            duration=pods.seconds,
-            template=template,
-        ),
-        usage={"cpu": Curve(amount=pods.cpu), "memory": Curve(amount=pods.memory)},
-    )
-
-
 def _add(found: Estimate, result: Result) -> None:
-    placed = [pod for pod in result.placements if pod.workload == _WORKLOAD]
+    placed = [pod for pod in result.placements if pod.workload == WORKLOAD]
     found.best_effort = result.colocation
     found.best_effort_pods = len(placed)
     found.best_effort_started = sum(pod.bound is not None for pod in placed)

@@ -4,19 +4,22 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeSLO
+from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.kubelet.koordlets import Koordlets
 from koordpy.embedded.kubelet.pods import PodKubelets
 from koordpy.embedded.kubelet.usage import Usage
 from koordpy.lib import simulated_time
+from koordpy.lib.clock import Clock
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 
 from . import plan as planning
@@ -48,10 +51,21 @@ Progress = Callable[[float, float], None]
 """Called occasionally with the progress: simulated seconds, and their estimated total."""
 
 
+Beside = Callable[[Client, Clock], Coroutine[Any, Any, None]]
+"""Runs beside a simulation, as a client of its API server."""
+
+
 def simulate(
-    scenario: Scenario, setup: SchedulerSetup, folder: Path, *, progress: Progress | None = None
+    scenario: Scenario,
+    setup: SchedulerSetup,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    beside: Beside | None = None,
 ) -> Result:
     """Run a scenario under one scheduler. Files that it names are in `folder`.
+
+    `beside` is cancelled at the end; an error of it ends the simulation.
 
     Raises ConfigError for a scenario or a configuration that cannot run, ApiError for nodes that the API
     server refuses.
@@ -59,7 +73,7 @@ def simulate(
     plan = planning.of(scenario, folder)
 
     async def program(loop: SimulatedLoop) -> Result:
-        return await _Run(scenario, setup, folder, plan, loop).run(progress)
+        return await _Run(scenario, setup, folder, plan, loop).run(progress, beside)
 
     return simulated_time.run(program)
 
@@ -75,7 +89,7 @@ class _Run:
         for node in plan.nodes:
             self._usage.add(node.name, node.capacity, node.system)
 
-    async def run(self, progress: Progress | None) -> Result:
+    async def run(self, progress: Progress | None, beside: Beside | None) -> Result:
         began = time.perf_counter()
         scenario = self._scenario
         async with AsyncExitStack() as stack:
@@ -144,11 +158,11 @@ class _Run:
             await self._fleet.begin()
             if scenario.usage.enabled:
                 await self._koordlets.report(self._clock.monotonic())
-            await self._live(progress)
+            await self._live(progress, [] if beside is None else [beside(plane.client, self._clock)])
             self._sampler.sample()
         return self._result(time.perf_counter() - began)
 
-    async def _live(self, progress: Progress | None) -> None:
+    async def _live(self, progress: Progress | None, besides: Sequence[Coroutine[Any, Any, None]]) -> None:
         """Run until the scenario is over. An error ends it."""
         works = [
             self._kubelets.run(),
@@ -156,6 +170,7 @@ class _Run:
             self._workloads.run(),
             self._sampler.run(),
             self._enforcement.run(),
+            *besides,
         ]
         if self._scenario.usage.enabled:
             works.append(self._koordlets.run())
