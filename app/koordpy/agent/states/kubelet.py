@@ -4,6 +4,7 @@ koordpy asks with the token of its service account. Kubelet's certificate is not
 kubelets sign theirs themselves. `--kubelet-insecure-tls` uses the read-only port, without TLS and token.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -14,17 +15,23 @@ from prometheus_client import Histogram
 
 from koordpy.agent.interface.flags import FlagSet
 from koordpy.api.core import Node, Pod
+from koordpy.api.decoding import DecodeError, decode
 from koordpy.api.meta import Struct
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import SERVICE_ACCOUNT, Access, Connection, ConnectionConfigError
 from koordpy.lib.http1_response import HttpError
 
+log = logging.getLogger(__name__)
+
 ADDRESS_TYPES: Final = ("Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS")
 _DEFAULT_TYPE: Final = "InternalIP"
 
 DURATION = Histogram(
-    "koordlet_kubelet_request_duration_seconds", "Time of requests to kubelet.", ["verb", "path", "code"]
+    "koordlet_kubelet_request_duration_seconds",
+    "Time of requests to kubelet.",
+    ["verb", "path", "code"],
+    buckets=[0.001 * 4**power for power in range(7)],
 )
 
 
@@ -32,10 +39,34 @@ class KubeletError(OSError):
     """Kubelet cannot be asked, or answered something else; the message says what was asked."""
 
 
-class PodList(Struct):
+class _PodList(Struct):
     """The answer to /pods/."""
 
     items: list[Pod] = []
+
+
+class _Items(Struct):
+    """The answer to /pods/, its pods not decoded yet."""
+
+    items: list[Any] = []
+
+
+def decode_pods(body: bytes) -> list[Pod]:
+    """Return the pods of an answer to /pods/; null is nothing. Raises DecodeError.
+
+    A pod that is malformed is left out and named in the log, as it would be in a list of the API server.
+    """
+    try:
+        return decode(_PodList, body).items
+    except DecodeError:
+        items = decode(_Items, body).items
+    found = []
+    for item in items:
+        try:
+            found.append(decode(Pod, item))
+        except DecodeError as error:
+            log.warning("a pod that kubelet has is left out: %s", error)
+    return found
 
 
 class Kubelet:

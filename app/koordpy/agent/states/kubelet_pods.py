@@ -10,11 +10,9 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final
 
-import msgspec
-
 from koordpy.agent.interface.flags import FlagSet
 from koordpy.agent.states.informer import StatesInformer
-from koordpy.agent.states.kubelet import Kubelet, KubeletError, PodList
+from koordpy.agent.states.kubelet import Kubelet, KubeletError, decode_pods
 from koordpy.agent.states.pod_lifecycle import InotifyError, PodDirectories
 from koordpy.api.decoding import DecodeError
 from koordpy.cluster.errors import ApiError, ConnectionFailed
@@ -84,8 +82,8 @@ class KubeletPods:
             body = await self._kubelet.pods()
             if body == self._body:
                 return
-            pods = msgspec.json.decode(body, type=PodList).items
-        except (KubeletError, ApiError, ConnectionFailed, DecodeError, msgspec.DecodeError) as error:
+            pods = decode_pods(body)
+        except (KubeletError, ApiError, ConnectionFailed, DecodeError) as error:
             if self._failure != str(error):
                 log.warning("the pods of the node are not updated: %s", error)
             self._failure = str(error)

@@ -113,6 +113,24 @@ async def test_an_error_or_an_empty_answer_keeps_what_is_known(status, body):
         assert stage.service.not_ready() is None
 
 
+async def test_null_is_nothing_and_a_malformed_pod_does_not_hide_the_others(caplog):
+    static: dict[str, Any] = {
+        "metadata": {"name": "s", "namespace": "kube-system", "uid": "s", "creationTimestamp": None},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": None}, "env": None}]},
+        "status": {"startTime": None, "containerStatuses": None},
+    }
+    malformed = {"metadata": {"name": "m", "namespace": "d", "uid": "m"}, "spec": {"containers": "many"}}
+    async with Stage() as stage:
+        stage.body = msgspec.json.encode({"kind": "PodList", "items": [malformed, static]})
+        await stage.service.sync()
+        assert stage.uids == ["s"]
+        assert "a pod that kubelet has is left out" in caplog.text
+        assert "$.spec.containers" in caplog.text
+        stage.body = b'{"kind": "PodList", "items": null}'  # kubelet's answer when it has none
+        await stage.service.sync()
+        assert stage.uids == ["s"]
+
+
 async def test_nothing_is_known_before_the_first_pods():
     async with Stage() as stage:
         stage.status = 403
