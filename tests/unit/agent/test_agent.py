@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from koordpy.agent.cgroups.writer import Written
 from koordpy.agent.engine.agent import AgentError, NodeAgent
 from koordpy.agent.engine.collecting import Collecting
 from koordpy.agent.engine.plugins import Installed, flags_of
@@ -26,6 +27,7 @@ from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec, Stage
+from koordpy_plugins.hooks.batchresource.plugin import BatchResource
 from tests.eventually import PATIENCE
 
 
@@ -338,5 +340,40 @@ async def test_a_plugin_whose_setup_fails_is_constructed_again_and_does_not_prev
     assert isinstance(nervous, Nervous)
     await until(lambda: "run" in nervous.calls)
     assert "run" in greeter.calls
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_no_callback_runs_before_all_states_are_known(tmp_path):
+    """Otherwise quotas that the NodeSLO forbids would be written whenever the agent starts again."""
+    node = Node1(tmp_path, BatchResource)
+    written: list[Written] = []
+    node.agent.executor.writer.observers.append(written.append)
+    amounts = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": "1Gi"}
+    container = {"name": "c", "resources": {"requests": amounts, "limits": amounts}}
+    pod = {
+        "metadata": {"name": "p", "namespace": "d", "uid": "u", "labels": {"koordinator.sh/qosClass": "BE"}},
+        "spec": {"nodeName": "n1", "containers": [container]},
+    }
+    directory = node.cgroup / node.states.layout.pod(decode(Pod, pod))
+    directory.mkdir(parents=True)
+    for name, text in {"cpu.max": "max 100000", "cpu.weight": "100", "memory.max": "max"}.items():
+        (directory / name).write_text(f"{text}\n")
+    node.agent.setup()
+    running = asyncio.create_task(node.agent.run())
+    ratio = {"node.koordinator.sh/cpu-normalization-ratio": "1.2"}
+    node.cluster.store(Pod).apply(decode(Pod, pod))
+    node.cluster.store(Node).apply(
+        decode(Node, {"metadata": {"name": "n1", "uid": "n", "annotations": ratio}})
+    )
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not written
+    suppressed = {"resourceUsedThresholdWithBE": {"enable": True, "cpuSuppressPolicy": "cfsQuota"}}
+    node.cluster.store(NodeSLO).apply(decode(NodeSLO, {"metadata": {"name": "n1"}, "spec": suppressed}))
+    node.sync()
+    await until(lambda: {write.resource for write in written} == {"cpu.shares", "memory.limit_in_bytes"})
+    assert (directory / "cpu.max").read_text() == "max 100000\n"
+    assert "cpu.cfs_quota_us" not in {write.resource for write in written}
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -1,7 +1,8 @@
 """The node agent: everything that it consists of, constructed from its settings, and its order of start.
 
-Services that make the states known start first. Once the states are known, the other services, the collectors
-and the QoS plugins start; each plugin only if its gate is on. All of them are supervised alike. The order is
+Services that make the states known start first. Once the states are known, callbacks run, and the other
+services, the collectors and the QoS plugins start; each plugin only if its gate is on. A callback so never
+sees one state before the agent knows the others. All of them are supervised alike. The order is
 Koordinator's (pkg/koordlet/koordlet.go).
 """
 
@@ -166,7 +167,7 @@ class NodeAgent:
         self.started: datetime | None = None
         """When the states were known, and the plugins started."""
         kubelet = None
-        self.first_services: list[Service] = [self.states]
+        self.first_services: list[Service] = []
         """What makes the states known; started first."""
         if from_kubelet and client is not None:
             kubelet = Kubelet(client, settings.node_name, self.flags, clock.monotonic)
@@ -174,6 +175,7 @@ class NodeAgent:
                 pod_source.kubelet_pods(kubelet, self.states, files, self.flags, clock)
             )
         self.services: list[Service] = [
+            self.states,
             keeping,
             writing,
             self.prediction,
@@ -225,7 +227,8 @@ class NodeAgent:
         """Return the services and plugins that are not ready, with the reason."""
         found = {unit.name: unit.not_ready() for unit in self.supervisor.units.values()}
         if self.started is None:
-            found |= {f"service/{service.name}": service.not_ready() for service in self.first_services}
+            awaited: list[Service] = [self.states, *self.first_services]
+            found |= {f"service/{service.name}": service.not_ready() for service in awaited}
         return {name: reason for name, reason in found.items() if reason is not None}
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
 """The rules of hooks, updated by the states of the node (`pkg/koordlet/runtimehooks/rule`)."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -52,6 +52,20 @@ class Rules:
                 changed = True
                 run_update(rule, target)
         return changed
+
+    def update_all(self, states: Mapping[StateType, Any], target: CallbackTarget) -> None:
+        """Give several states to the rules, and only then run the updates of those that changed.
+
+        No update so acts on a part of what is known.
+        """
+        changed = [
+            rule
+            for type_, state in states.items()
+            for rule, outcome in self.parse(type_, state).values()
+            if outcome is Outcome.UPDATED
+        ]
+        for rule in changed:
+            run_update(rule, target)
 
 
 def run_update(rule: Rule, target: CallbackTarget) -> None:

@@ -74,6 +74,7 @@ class RuntimeHooks:
             log.warning("--%s is %g s; %g s is used", INTERVAL_FLAG, interval, _MINIMUM_INTERVAL)
             interval = _MINIMUM_INTERVAL
         clock = asyncio.get_running_loop()
+        self._use_known_states()
         try:
             while True:
                 self._due.clear()
@@ -95,20 +96,24 @@ class RuntimeHooks:
 
         Raises HookError if two of them contradict each other; then the old ones stay.
         """
-        old, states = self.hooks, handle.states
+        old = self.hooks
         self._use(hooks, handle)
         self._stop([hook for hook in old if hook not in self.hooks])
+        self._use_known_states()
+        self._due.set()
+
+    def _use_known_states(self) -> None:
+        """Give everything that is known to the rules, before anything is written by them."""
+        states = self._handle.states
         slo = states.node_slo()
         target = CallbackTarget(states.pods(), slo.host_applications if slo is not None else [])
-        for type_, state in (
-            (StateType.NODE_SLO_SPEC, slo),
-            (StateType.NODE_TOPOLOGY, states.topology()),
-            (StateType.NODE_METADATA, states.node()),
-        ):
-            if state is not None:
-                self.rules.update(type_, state, target)
-        self.rules.update(StateType.ALL_PODS, None, target)
-        self._due.set()
+        known = {
+            StateType.NODE_SLO_SPEC: slo,
+            StateType.NODE_TOPOLOGY: states.topology(),
+            StateType.NODE_METADATA: states.node(),
+        }
+        given = {type_: state for type_, state in known.items() if state is not None}
+        self.rules.update_all({**given, StateType.ALL_PODS: None}, target)
 
     def _stop(self, hooks: Iterable[Hook]) -> None:
         for hook in hooks:

@@ -22,6 +22,14 @@ from koordpy.cluster.store import Store
 
 log = logging.getLogger(__name__)
 
+_ORDER: Final = (
+    StateType.NODE_SLO_SPEC,
+    StateType.NODE_METADATA,
+    StateType.NODE_TOPOLOGY,
+    StateType.ALL_PODS,
+)
+"""In which order callbacks of several types run at first: policies before the pods that they are for."""
+
 
 @dataclass
 class _Mailbox:
@@ -149,7 +157,7 @@ class StatesInformer:
     async def run(self) -> None:
         """Run callbacks until cancelled, one worker per type, in the order of registration."""
         async with asyncio.TaskGroup() as workers:
-            for type_ in StateType:
+            for type_ in _ORDER:
                 workers.create_task(self._work(type_))
 
     async def _work(self, type_: StateType) -> None:
