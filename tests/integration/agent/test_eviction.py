@@ -105,8 +105,8 @@ async def test_a_successor_of_the_same_name_is_never_evicted(client):
 
 
 async def test_a_protected_pod_is_not_evicted_and_is_tried_again(client):
-    events = Events()
-    evictions = eviction(client, events)
+    events, audit = Events(), AuditEvents()
+    evictions = eviction(client, events, audit=audit)
     pod = await make_pod(client, "p")
     budget = {
         "metadata": {"name": "b", "namespace": "default"},
@@ -118,6 +118,7 @@ async def test_a_protected_pod_is_not_evicted_and_is_tried_again(client):
     assert not evictions.is_evicted(pod)
     assert [reason for _, _, reason, _ in events.reported] == ["evictPodFail"] * 2
     assert "429" in events.reported[0][3]
+    assert len(audit.logged) == 2  # what was tried is audited, too
     assert (await client.get(Pod, "default", "p")).metadata.uid == pod.metadata.uid
 
 

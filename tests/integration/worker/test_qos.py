@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from koordpy.agent.engine.agent import AgentError
@@ -190,6 +191,37 @@ async def test_a_switched_off_gate_leaves_cgroups_alone(
         assert "ResctrlReconcile" in agent.running
         assert "CPUSuppresss" not in agent.running
     assert (files.cpus(), files.quota()) == ("0-7", "max")
+
+
+async def test_strategies_without_an_interval_do_not_run(
+    tmp_path: Path, server: ApiServer, client: Client
+) -> None:
+    files = NodeFiles(tmp_path, 2)
+    await fill(client)
+    flags = {"reconcile-interval-seconds": 0, "cpu-suppress-interval-seconds": -1}
+    worker = node_agent(server, files, flags=flags)
+    async with working(worker) as health:
+        agent = worker.part(NodeAgentPart).agent
+        await until(lambda: agent.started is not None)
+        shown = {each["name"] for each in (await health.get("/debug/plugins")).json()["plugins"]}
+    assert "collectors/noderesource" in shown
+    assert not {name for name in shown if name.startswith("qos/")}
+
+
+async def test_events_of_the_agent_name_koordlets_component_and_the_node(
+    tmp_path: Path, server: ApiServer, client: Client
+) -> None:
+    await fill(client)
+    worker = node_agent(server, NodeFiles(tmp_path, 2))
+    async with working(worker):
+        events = worker.part(NodeAgentPart).agent.handle.events
+        assert events is not None
+        events.event(await client.get(Pod, "default", "p"), "Warning", "evictPodSuccess", "a note")
+    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as api:
+        found = (await api.get("/apis/events.k8s.io/v1/namespaces/default/events")).json()["items"]
+    assert [(each["reportingController"], each["reportingInstance"]) for each in found] == [
+        ("koordlet-qosManager", "n1")
+    ]
 
 
 async def test_a_worker_without_optional_resources_on_the_server_is_ready(tmp_path: Path) -> None:

@@ -242,9 +242,8 @@ class Writer:
     def _replaced_by_others(self, update: Update, before: Change, current: str) -> None:
         OTHERS.labels(update.resource).inc()
         log.info(
-            "%s of %s: somebody else replaced %s by %s",
-            update.resource,
-            update.directory,
+            "%s: somebody else replaced %s by %s",
+            _place(update),
             before.written,
             current,
         )
@@ -260,7 +259,7 @@ class Writer:
 
     def _tell(self, update: Update, plugin: str, old: str, new: str) -> None:
         UPDATES.labels(update.resource, "success").inc()
-        log.info("%s: %s of %s: %s -> %s", update.reason, update.resource, update.directory, old, new)
+        log.info("%s: %s: %s -> %s", update.reason, _place(update), old, new)
         if not self.observers:
             return
         path = (
@@ -273,3 +272,7 @@ class Writer:
         )
         for observer in self.observers:
             observer(written)
+
+
+def _place(update: Update) -> str:
+    return f"{update.resource} of {update.directory}" if update.directory else update.resource

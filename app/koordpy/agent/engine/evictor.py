@@ -87,6 +87,8 @@ class Evictor:
             if self.is_evicted(pod):
                 return True
             what = f"evict Pod:{pod.metadata.key}, reason: {reason}, message: {message}"
+            meta = pod.metadata
+            self._audit.log(0, reason, message, type="pod", namespace=meta.namespace, name=meta.name)
             try:
                 await self._evict(pod)
             except (ApiError, ConnectionFailed, UnsupportedEvictionError) as error:
@@ -96,8 +98,6 @@ class Evictor:
             self._evicted.add(pod.metadata.uid)
             self._report(pod, SUCCESS, what)
             self._metrics.count(pod, reason)
-            meta = pod.metadata
-            self._audit.log(0, reason, message, type="pod", namespace=meta.namespace, name=meta.name)
             log.info("%s", what)
             return True
 

@@ -18,6 +18,14 @@ class QOSPlugin(NodePlugin):
     """
 
     round_timeout: ClassVar[float | None] = 300.0
+    interval_flag: ClassVar[str | None] = None
+    """The flag with the seconds between two rounds, if the plugin is off with 0 or less."""
+
+    def is_enabled(self) -> bool:
+        """Return whether one of its gates is on, and its interval is positive."""
+        if not super().is_enabled():
+            return False
+        return self.interval_flag is None or self.handle.flags.integer(self.interval_flag) > 0
 
     @abstractmethod
     async def run(self) -> None:

@@ -1,7 +1,9 @@
 """The part `agent`: the node agent of the node that the process runs on."""
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from contextlib import suppress
+from typing import Any, ClassVar, Final
 
 from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
@@ -10,11 +12,18 @@ from koordpy.agent.reporting import node_metric, topology_reporter
 from koordpy.agent.toolkit import file_limit
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric, NodeResourceTopology, NodeSLO
+from koordpy.cluster.events import Recorder
 from koordpy.compose import debug_access
 from koordpy.compose.part import Context, PartError, PartNeeds, Routes, WorkingPart
 from koordpy.http.routes import node_agent as endpoints
+from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.settings import Settings
+
+EVENT_SOURCE: Final = "koordlet-qosManager"
+"""The reporting controller of the agent's events, as koordlet has it; the instance is the node."""
+
+_FLUSH_SECONDS = 1.0
 
 
 class NodeAgentPart(WorkingPart):
@@ -52,6 +61,10 @@ class NodeAgentPart(WorkingPart):
         file_limit.raised()
         if not process.settings.agent.node_name:
             raise PartError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
+        node_name = process.settings.agent.node_name
+        self._events = Recorder(
+            process.client, controller=EVENT_SOURCE, instance=node_name, clock=process.clock
+        )
         self.agent = NodeAgent(
             process.settings.agent,
             self.installed,
@@ -59,7 +72,7 @@ class NodeAgentPart(WorkingPart):
             gates=process.gates,
             clock=process.clock,
             client=process.client,
-            events=process.events,
+            events=self._events,
         )
         self.agent.setup()
         source = process.source
@@ -89,7 +102,15 @@ class NodeAgentPart(WorkingPart):
 
     async def work(self) -> None:
         """Run the agent. Raises AgentError if the node does not become known in time."""
-        await self.agent.run()
+        recording = asyncio.create_task(supervise.forever("agent-events", self._events.run))
+        try:
+            await self.agent.run()
+        finally:
+            recording.cancel()
+            await asyncio.gather(recording, return_exceptions=True)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH_SECONDS):
+                    await self._events.flush()
 
     def _not_ready(self) -> str | None:
         return "; ".join(f"{name}: {reason}" for name, reason in self.agent.not_ready().items()) or None

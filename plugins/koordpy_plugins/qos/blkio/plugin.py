@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from koordpy.agent.interface import CgroupLayout, FlagSet, Handle, PodMeta, QOSPlugin, Update
+from koordpy.agent.interface import (
+    RECONCILE_INTERVAL,
+    CgroupLayout,
+    FlagSet,
+    Handle,
+    PodMeta,
+    QOSPlugin,
+    Update,
+)
 from koordpy.agent.interface.facts import NODE_LOCAL_STORAGE_INFO, LocalStorageInfo
 from koordpy.agent.interface.gates import BLK_IO_RECONCILE
 from koordpy.agent.toolkit import rounds
@@ -47,6 +55,7 @@ class BlkioReconcile(QOSPlugin):
 
     name: ClassVar[str] = "BlkioReconcile"
     feature: ClassVar[str | None] = BLK_IO_RECONCILE
+    interval_flag: ClassVar[str | None] = RECONCILE_INTERVAL
     needs: ClassVar[Needs] = Needs(
         later=(PersistentVolumeClaim,),
         elsewhere=(

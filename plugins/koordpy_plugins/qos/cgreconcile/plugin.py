@@ -14,7 +14,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from koordpy.agent.interface import MEMORY_QOS, FlagSet, Handle, PodMeta, QOSPlugin, Update
+from koordpy.agent.interface import (
+    MEMORY_QOS,
+    RECONCILE_INTERVAL,
+    FlagSet,
+    Handle,
+    PodMeta,
+    QOSPlugin,
+    Update,
+)
 from koordpy.agent.interface.gates import CGROUP_RECONCILE
 from koordpy.agent.toolkit import rounds
 from koordpy.api import quantity
@@ -50,6 +58,7 @@ class CgroupReconcile(QOSPlugin):
 
     name: ClassVar[str] = "CgroupReconcile"
     feature: ClassVar[str | None] = CGROUP_RECONCILE
+    interval_flag: ClassVar[str | None] = RECONCILE_INTERVAL
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "cgroup v2, or a kernel with memory.min, memory.low and memory.high in cgroup v1",

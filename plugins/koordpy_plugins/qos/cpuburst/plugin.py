@@ -59,6 +59,7 @@ class CPUBurst(QOSPlugin):
 
     name: ClassVar[str] = "CPUBurst"
     feature: ClassVar[str | None] = gate_names.CPU_BURST
+    interval_flag: ClassVar[str | None] = RECONCILE_INTERVAL
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "cgroup files of the node, writable",

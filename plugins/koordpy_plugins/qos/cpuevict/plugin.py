@@ -28,6 +28,7 @@ class CPUEvict(QOSPlugin):
 
     name: ClassVar[str] = "CPUEvict"
     features: ClassVar[tuple[str, ...]] = (BE_CPU_EVICT, CPU_ALLOCATABLE_EVICT, CPU_EVICT)
+    interval_flag: ClassVar[str | None] = INTERVAL_FLAG
     needs: ClassVar[Needs] = Needs(
         rights=(Right("create", "pods/eviction"),),
         elsewhere=(
@@ -58,10 +59,6 @@ class CPUEvict(QOSPlugin):
             cool_seconds=lambda: self.handle.flags.integer(COOL_TIME_FLAG),
             cooling_from=self.handle.clock.monotonic(),
         )
-
-    def is_enabled(self) -> bool:
-        """Return whether one of its gates is on and the interval is positive."""
-        return super().is_enabled() and self.handle.flags.integer(INTERVAL_FLAG) > 0
 
     async def run(self) -> None:
         """Run rounds until cancelled."""

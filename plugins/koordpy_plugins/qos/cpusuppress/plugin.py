@@ -7,7 +7,6 @@ settings of the other policy are reset.
 Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,6 +88,7 @@ class CPUSuppress(QOSPlugin):
 
     name: ClassVar[str] = "CPUSuppresss"  # Koordinator's spelling
     feature: ClassVar[str | None] = BE_CPU_SUPPRESS
+    interval_flag: ClassVar[str | None] = INTERVAL_FLAG
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "cgroup files of the node, writable",
@@ -115,9 +115,6 @@ class CPUSuppress(QOSPlugin):
     async def run(self) -> None:
         """Run rounds until cancelled."""
         interval = self.handle.flags.integer(INTERVAL_FLAG)
-        if interval <= 0:
-            log.info("%s is off: --%s is %d", self.name, INTERVAL_FLAG, interval)
-            await asyncio.Event().wait()
         pace = Pace(self.handle, ("cpu",))
         pressed = False
         while True:

@@ -28,6 +28,7 @@ class MemoryEvict(QOSPlugin):
 
     name: ClassVar[str] = "memoryEvict"
     features: ClassVar[tuple[str, ...]] = (BE_MEMORY_EVICT, MEMORY_ALLOCATABLE_EVICT, MEMORY_EVICT)
+    interval_flag: ClassVar[str | None] = INTERVAL_FLAG
     needs: ClassVar[Needs] = Needs(
         rights=(Right("create", "pods/eviction"),),
         elsewhere=(
@@ -57,10 +58,6 @@ class MemoryEvict(QOSPlugin):
             resource=MEMORY,
             cool_seconds=lambda: self.handle.flags.integer(COOL_TIME_FLAG),
         )
-
-    def is_enabled(self) -> bool:
-        """Return whether one of its gates is on and the interval is positive."""
-        return super().is_enabled() and self.handle.flags.integer(INTERVAL_FLAG) > 0
 
     async def run(self) -> None:
         """Run rounds until cancelled."""

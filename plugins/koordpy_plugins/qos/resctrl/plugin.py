@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from koordpy.agent.interface import (
     NODE_CPU_INFO,
+    RECONCILE_INTERVAL,
     CgroupError,
     FlagSet,
     Handle,
@@ -43,6 +44,7 @@ class ResctrlReconcile(QOSPlugin):
 
     name: ClassVar[str] = "ResctrlReconcile"
     feature: ClassVar[str | None] = RDT_RESCTRL
+    interval_flag: ClassVar[str | None] = RECONCILE_INTERVAL
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "processors with cache and memory bandwidth allocation (flags cat_l3 and mba)",

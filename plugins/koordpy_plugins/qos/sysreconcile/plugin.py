@@ -6,7 +6,7 @@ Rules: Koordinator, `pkg/koordlet/qosmanager/plugins/sysreconcile`.
 import logging
 from typing import ClassVar
 
-from koordpy.agent.interface import CgroupError, FlagSet, Handle, QOSPlugin, Update
+from koordpy.agent.interface import RECONCILE_INTERVAL, CgroupError, FlagSet, Handle, QOSPlugin, Update
 from koordpy.agent.interface.gates import SYSTEM_CONFIG
 from koordpy.agent.toolkit import rounds
 from koordpy.api import quantity
@@ -24,6 +24,7 @@ class SystemConfigReconcile(QOSPlugin):
 
     name: ClassVar[str] = "SystemConfigReconcile"
     feature: ClassVar[str | None] = SYSTEM_CONFIG
+    interval_flag: ClassVar[str | None] = RECONCILE_INTERVAL
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "/proc/sys and /sys of the node, writable",

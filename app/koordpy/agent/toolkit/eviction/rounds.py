@@ -43,6 +43,8 @@ class EvictionRounds:
         self._resource, self._cool_seconds = resource, cool_seconds
         self.last_eviction = cooling_from
         self._problems: dict[str, str] = {}
+        self._short: set[str] = set()
+        """The features that found too few pods in the round before."""
 
     @property
     def cooling(self) -> bool:
@@ -56,15 +58,13 @@ class EvictionRounds:
         if self._executor is None or self.cooling:
             return None
         tasks = [task for task in self.tasks().values() if isinstance(task, EvictionTask)]
+        self._short = self._short & {task.feature for task in tasks}
         if not tasks:
             return None
         outcome = await work_off(tasks, self._executor)
         if outcome.newly_evicted:
             self.last_eviction = self._handle.clock.monotonic()
-        for task in tasks:
-            if missing := outcome.missing(task):
-                shown = ", ".join(f"{amount / 1000:g} of {name}" for name, amount in missing.items())
-                log.warning("%s: could not release %s", task.reason, shown)
+        self._report_missing(tasks, outcome)
         return outcome
 
     def tasks(self) -> dict[str, EvictionTask | InvalidThresholdError | None]:
@@ -95,6 +95,17 @@ class EvictionRounds:
             else:
                 self._problems.pop(feature, None)
         return found
+
+    def _report_missing(self, tasks: Sequence[EvictionTask], outcome: Outcome) -> None:
+        """Log what could not be released: once, until enough was, or until a pod is evicted again."""
+        short = {task.feature: missing for task in tasks if (missing := outcome.missing(task))}
+        for task in tasks:
+            if task.feature in short and (outcome.newly_evicted or task.feature not in self._short):
+                shown = ", ".join(
+                    f"{amount / 1000:g} of {name}" for name, amount in short[task.feature].items()
+                )
+                log.warning("%s: could not release %s", task.reason, shown)
+        self._short = set(short)
 
     def _report(self, feature: str, problem: str) -> None:
         if self._problems.get(feature) != problem:

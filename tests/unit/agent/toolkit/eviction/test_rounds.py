@@ -29,6 +29,7 @@ class Stage:
         node = decode(Node, {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": capacity}}})
         section = None if slo is None else decode(NodeSLOSpec, {"resourceUsedThresholdWithBE": slo})
         self.evicted: list[str] = []
+        self.refuses = False
         handle: Any = SimpleNamespace(
             clock=self.clock,
             gates=FeatureGates(GATES, dict.fromkeys(gates, True)),
@@ -45,6 +46,8 @@ class Stage:
         )
 
     async def evict(self, pod, reason, message):
+        if self.refuses:
+            return False
         self.evicted.append(pod.metadata.name)
         return True
 
@@ -101,3 +104,21 @@ def test_invalid_thresholds_of_one_feature_do_not_stop_the_others(caplog):
     stage.clock.advance(COOL_SECONDS)
     assert stage.round() == ["p"]
     assert "BECPUEvict" not in caplog.text
+
+
+def test_what_cannot_be_released_is_logged_once_until_something_changes(caplog):
+    stage = Stage(slo={"enable": True})
+    stage.refuses = True
+
+    def logged():
+        return [line for line in caplog.messages if "could not release 0.001 of cpu" in line]
+
+    for _ in range(3):
+        assert stage.round() == []
+    assert len(logged()) == 1
+    stage.refuses = False
+    assert stage.round() == ["p"]
+    stage.refuses = True
+    stage.clock.advance(COOL_SECONDS)
+    stage.round()
+    assert len(logged()) == 2
