@@ -5,7 +5,9 @@ containers. Two writers of one file undo each other's values, so the agent leave
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,10 @@ class Kubelet:
     memory_qos: bool | None = None
     cgroup_driver: str | None = None
     source: str = ""
+    files: tuple[Path, ...] = ()
+    """Where its configuration may be; later files override earlier ones."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Its command line, where its process is seen, which overrides all files."""
 
     @property
     def left_alone(self) -> dict[str, str]:
@@ -36,11 +42,12 @@ class Kubelet:
 def find(kubelet_dir: Path, proc_root: Path) -> Kubelet:
     """Return what the kubelet's command line and configuration files say; the command line decides."""
     command, root = _command(proc_root)
+    options = _options(command)
     files = [kubelet_dir / "config.yaml", *sorted((kubelet_dir / "config.json.d").glob("*.conf"))]
-    named = _option(command, "config")
+    named = options.get("config")
     if named:
         files.insert(0, root / named.lstrip("/"))
-    drop_ins = _option(command, "config-dir")
+    drop_ins = options.get("config-dir")
     if drop_ins:
         files += sorted((root / drop_ins.lstrip("/")).glob("*.conf"))
     memory_qos: bool | None = None
@@ -52,12 +59,12 @@ def find(kubelet_dir: Path, proc_root: Path) -> Kubelet:
             memory_qos, source = found[1].lower() == "true", str(file)
         if (found := _DRIVER.search(text)) is not None:
             driver = found[1]
-    gates = _option(command, "feature-gates") or ""
+    gates = options.get("feature-gates", "")
     for gate in gates.split(","):
         name, _, value = gate.partition("=")
         if name.strip() == "MemoryQoS":
             memory_qos, source = value.strip().lower() == "true", "its --feature-gates"
-    return Kubelet(memory_qos, _option(command, "cgroup-driver") or driver, source)
+    return Kubelet(memory_qos, options.get("cgroup-driver") or driver, source, tuple(files), options)
 
 
 def _command(proc_root: Path) -> tuple[list[str], Path]:
@@ -72,14 +79,13 @@ def _command(proc_root: Path) -> tuple[list[str], Path]:
     return [], Path("/")
 
 
-def _option(arguments: list[str], name: str) -> str | None:
-    """Return the last value of an option, given as --name=value or --name value."""
-    found = None
-    for position, argument in enumerate(arguments):
-        if argument.startswith(f"--{name}="):
-            found = argument.partition("=")[2]
-        elif argument == f"--{name}" and position + 1 < len(arguments):
-            found = arguments[position + 1]
+def _options(arguments: list[str]) -> dict[str, str]:
+    """Return the last value of each option, given as --name=value or --name value."""
+    found: dict[str, str] = {}
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        if argument.startswith("--"):
+            name, equals, value = argument[2:].partition("=")
+            found[name] = value if equals else following
     return found
 
 

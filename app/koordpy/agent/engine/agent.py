@@ -19,7 +19,7 @@ from koordpy.agent.cgroups import detection
 from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.pressure import PressureMonitor
-from koordpy.agent.cgroups.service import CGROUP_ROOT, PROC_ROOT, SYS_ROOT, ExecutorService
+from koordpy.agent.cgroups.service import CGROUP_ROOT, KUBELET_DIR, PROC_ROOT, SYS_ROOT, ExecutorService
 from koordpy.agent.engine import pod_source
 from koordpy.agent.engine.eviction import NodeEviction
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
@@ -45,6 +45,7 @@ from koordpy.agent.metrics.service import MetricCacheService
 from koordpy.agent.prediction.histogram import nanoseconds
 from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.reporting.audit.log import AuditLog
+from koordpy.agent.reporting.kubelet_configuration import KubeletConfiguration
 from koordpy.agent.reporting.node_metric import NodeMetricReporter
 from koordpy.agent.reporting.topology_reporter import TopologyReporter
 from koordpy.agent.states import resource_gauges
@@ -183,7 +184,13 @@ class NodeAgent:
             audit,
             self.hooks,
             PodTaskIds(self.states, files, self.flags, sleep),
-            TopologyReporter(self.handle, self.states, kubelet=kubelet),
+            TopologyReporter(
+                self.handle,
+                self.states,
+                kubelet_dir=Path(self.flags.text(KUBELET_DIR)),
+                kubelet=kubelet,
+                configuration=KubeletConfiguration(writing.kubelet),
+            ),
             NodeMetricReporter(
                 self.states,
                 self.metrics,

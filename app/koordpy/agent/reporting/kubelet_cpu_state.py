@@ -22,7 +22,7 @@ class StateFileError(ValueError):
 
 @dataclass(frozen=True)
 class KubeletCPUs:
-    """Kubelet's configuration (`/configz`), empty where it is not asked, and its state file's text."""
+    """Kubelet's configuration, empty where it is not known, and its state file's text."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
     state: str = ""
@@ -38,14 +38,24 @@ class KubeletCPUs:
         return str(self.config.get("topologyManagerScope", ""))
 
     @property
+    def cpu_policy(self) -> str:
+        """The policy of the CPU manager; where there is no configuration that of the state file."""
+        if self.config:
+            return str(self.config.get("cpuManagerPolicy") or "")
+        try:
+            return str(msgspec.json.decode(self.state or "{}", type=dict[str, Any]).get("policyName") or "")
+        except msgspec.DecodeError:
+            return ""
+
+    @property
     def is_static(self) -> bool:
         """Whether kubelet gives CPUs to guaranteed pods."""
-        return self.config.get("cpuManagerPolicy") == STATIC
+        return self.cpu_policy == STATIC
 
     def policy(self, processors: Iterable[Processor]) -> dict[str, Any]:
         """Return the policy, its options and the CPUs that are reserved by kubelet; without what is empty."""
         found = {
-            "policy": self.config.get("cpuManagerPolicy"),
+            "policy": self.cpu_policy,
             "options": self.config.get("cpuManagerPolicyOptions"),
             "reservedCPUs": cpuset.render(self._reserved(processors)) if self.is_static else "",
         }
@@ -79,7 +89,8 @@ class KubeletCPUs:
     def _reserved(self, processors: Iterable[Processor]) -> frozenset[int]:
         try:
             if explicit := self.config.get("reservedSystemCPUs"):
-                return cpuset.parse(str(explicit))
+                reserved = cpuset.parse(str(explicit))
+                return reserved if reserved <= {each.cpu for each in processors} else frozenset()
             milli = sum(
                 quantity.milli_value((self.config.get(name) or {}).get("cpu", 0))
                 for name in ("kubeReserved", "systemReserved")

@@ -13,6 +13,7 @@ from koordpy.agent.interface.flags import FlagSet
 from koordpy.agent.interface.gates import NODE_TOPOLOGY_REPORT
 from koordpy.agent.interface.handle import Handle
 from koordpy.agent.reporting import topology_zones
+from koordpy.agent.reporting.kubelet_configuration import KubeletConfiguration
 from koordpy.agent.reporting.kubelet_cpu_state import KubeletCPUs
 from koordpy.agent.reporting.node_topology import MANAGED_ANNOTATIONS, NodeTopology, topology_of
 from koordpy.agent.states.informer import StatesInformer
@@ -51,10 +52,14 @@ class TopologyReporter:
         *,
         kubelet_dir: Path = Path("/var/lib/kubelet"),
         kubelet: Kubelet | None = None,
+        configuration: KubeletConfiguration | None = None,
     ) -> None:
+        """Ask `kubelet` for its policies; without it they are those of its `configuration`."""
         self._handle, self._states = handle, states
         self._state_file = kubelet_dir / _STATE_FILE
-        self._asked = None if handle.flags.boolean(WITHOUT_KUBELET_FLAG) else kubelet
+        wanted = not handle.flags.boolean(WITHOUT_KUBELET_FLAG)
+        self._asked = kubelet if wanted else None
+        self._read = configuration if wanted else None
         self._config: dict[str, Any] = {}
         self._config_read = float("-inf")
         self._local: NodeTopology | None = None
@@ -71,7 +76,7 @@ class TopologyReporter:
         flags.declare(
             WITHOUT_KUBELET_FLAG,
             False,
-            "do not ask kubelet for its CPU manager's policy",
+            "do not ask kubelet, or its configuration files, for its CPU manager's policy",
         )
 
     async def run(self) -> None:
@@ -110,14 +115,17 @@ class TopologyReporter:
         self._failure = None
 
     async def _kubelet(self) -> KubeletCPUs:
-        if self._asked is None:
+        if self._asked is None and self._read is None:
             return KubeletCPUs()
         now = self._handle.clock.monotonic()
         if now - self._config_read >= _CONFIG_SECONDS:
-            self._config = await self._asked.config()
+            if self._asked is not None:
+                self._config = await self._asked.config()
+            elif self._read is not None:
+                self._config = self._read.read()
             self._config_read = now
         kubelet = KubeletCPUs(self._config)
-        if not kubelet.is_static:
+        if self._config and not kubelet.is_static:
             return kubelet
         try:
             return KubeletCPUs(self._config, self._state_file.read_text(encoding="utf-8"))

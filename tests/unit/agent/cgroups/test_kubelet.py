@@ -49,7 +49,8 @@ def test_later_drop_ins_override_the_main_configuration(tmp_path, proc):
 
 def test_a_commented_gate_and_no_kubelet_at_all_are_unknown(tmp_path):
     (tmp_path / "config.yaml").write_text("# MemoryQoS: true\n")
-    assert kubelet.find(tmp_path, tmp_path / "none") == kubelet.Kubelet()
+    found = kubelet.find(tmp_path, tmp_path / "none")
+    assert (found.memory_qos, found.cgroup_driver, found.source) == (None, None, "")
 
 
 @pytest.mark.parametrize(

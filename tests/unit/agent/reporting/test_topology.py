@@ -1,11 +1,17 @@
 """NodeResourceTopologies: what they say, and when they are written."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
+from koordpy.agent.engine.agent import NodeAgent
+from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.interface.facts import (
+    NODE_CPU_INFO,
+    NODE_NUMA_INFO,
     CPUBasicInfo,
     HugePages,
     NodeCPUInfo,
@@ -17,10 +23,13 @@ from koordpy.agent.interface.states import PodMeta
 from koordpy.agent.reporting.cpu_reservation import take_by_topology
 from koordpy.agent.reporting.kubelet_cpu_state import KubeletCPUs, StateFileError
 from koordpy.agent.reporting.node_topology import topology_of
-from koordpy.agent.reporting.topology_reporter import is_changed
+from koordpy.agent.reporting.topology_reporter import TopologyReporter, is_changed
 from koordpy.agent.reporting.topology_zones import merged
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates
 
 EIGHT = tuple(Processor(cpu, cpu // 2, cpu // 4, cpu // 4) for cpu in range(8))
 CPUS = NodeCPUInfo(EIGHT, CPUBasicInfo("Xeon", True, False, "", "GenuineIntel"))
@@ -52,6 +61,7 @@ def reported(name: str, *pods: PodMeta, of: Node | None = None, kubelet: Kubelet
 
 
 LS, BE = "node.koordinator.sh/cpu-shared-pools", "node.koordinator.sh/be-cpu-shared-pools"
+POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 
 
 def pools(first: str, second: str) -> list[dict[str, Any]]:
@@ -112,7 +122,7 @@ def test_topology_and_features_of_the_processors():
 
 
 def test_without_kubelet_there_is_no_policy_and_no_allocation():
-    assert reported("kubelet.koordinator.sh/cpu-manager-policy") == {}
+    assert reported(POLICY) == {}
     assert reported("node.koordinator.sh/pod-cpu-allocs") is None
     assert reported("node.koordinator.sh/system-qos-resource") == {}
 
@@ -129,7 +139,7 @@ def test_cpus_of_kubelets_static_policy():
     entries = {"g": {"c": "2", "d": "3"}, "unknown": {"c": "7"}, "ls": {"c": "4"}, "empty": {"c": ""}}
     kubelet = KubeletCPUs(config, msgspec.json.encode({"entries": entries}).decode())
     pods = [pod("g"), pod("ls", "LS"), pod("empty")]
-    assert reported("kubelet.koordinator.sh/cpu-manager-policy", kubelet=kubelet) == {
+    assert reported(POLICY, kubelet=kubelet) == {
         "policy": "static",
         "options": {"full-pcpus-only": "true"},
         "reservedCPUs": "0-1",
@@ -140,6 +150,19 @@ def test_cpus_of_kubelets_static_policy():
     ]
     assert reported(LS, *pods, kubelet=kubelet) == pools("0-1", "4-6")
     assert topology_of(node(), CPUS, NUMA, pods, kubelet).policy == "RestrictedPodLevel"
+
+
+def test_without_a_configuration_the_state_file_names_the_policy():
+    state = '{"policyName": "static", "entries": {"g": {"c": "2-3"}}}'
+    kubelet = KubeletCPUs({}, state)
+    assert reported(POLICY, kubelet=kubelet) == {"policy": "static"}
+    assert reported(LS, pod("g"), kubelet=kubelet) == pools("0-1", "4-7")
+    assert reported(POLICY, kubelet=KubeletCPUs({"cpuManagerPolicy": "none"}, state)) == {"policy": "none"}
+
+
+def test_cpus_that_the_node_does_not_have_are_not_reserved():
+    static = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,9"}
+    assert reported(POLICY, kubelet=KubeletCPUs(static)) == {"policy": "static"}
 
 
 def test_a_broken_state_file_is_an_error():
@@ -224,3 +247,35 @@ def test_an_object_is_changed_only_by_what_the_agent_manages():
     other = document(topology)
     other["metadata"]["annotations"][LS] = "null"
     assert is_changed(other, topology)
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+async def test_cpus_that_kubelet_gave_to_pods_are_known_without_asking_it(tmp_path, ignored):
+    (tmp_path / "config.yaml").write_text("cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n")
+    (tmp_path / "cpu_manager_state").write_text('{"policyName": "static", "entries": {"g": {"c": "2-3"}}}')
+    cluster = Cluster(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
+    settings = AgentSettings(
+        node_name="n1",
+        cgroup_root=str(tmp_path / "cgroup"),
+        proc_root=str(tmp_path / "proc"),
+        sys_root=str(tmp_path / "sys"),
+        flags={
+            "var-lib-kubelet-dir": str(tmp_path),
+            "disable-query-kubelet-config": ignored,
+            "changes-dir": "",
+        },
+    )
+    installed = Installed.of()
+    gates = FeatureGates(installed.gate_specs())
+    agent = NodeAgent(settings, installed, cluster=cluster, gates=gates, clock=cluster.clock)
+    agent.metrics.set_fact(NODE_CPU_INFO, CPUS)
+    agent.metrics.set_fact(NODE_NUMA_INFO, NUMA)
+    cluster.store(Node).apply(node())
+    [reporter] = (service for service in agent.services if isinstance(service, TopologyReporter))
+    await reporter.sync()
+    topology = agent.states.topology()
+    assert topology is not None
+    policy = {} if ignored else {"policy": "static", "reservedCPUs": "0"}
+    assert msgspec.json.decode(topology.metadata.annotations[POLICY]) == policy
+    shared = msgspec.json.decode(topology.metadata.annotations[LS])
+    assert shared == pools("0-3" if ignored else "0-1", "4-7")
