@@ -14,6 +14,7 @@ from .scheme import MALFORMED, DecodeError
 
 Quantities = dict[str, Quantity]
 
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
@@ -45,4 +46,4 @@ def parse(text: str) -> Quantities | None:
 def text(amounts: Mapping[str, Quantity] | None) -> str:
     """Write a resource list as JSON: sorted, compact; None is null."""
     written = None if amounts is None else {name: str(amounts[name]) for name in sorted(amounts)}
-    return json.dumps(written, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODE(written)

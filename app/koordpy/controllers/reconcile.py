@@ -6,7 +6,10 @@ Source: controller-runtime, `pkg/internal/controller/controller.go`.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cache
 from time import perf_counter
+
+from prometheus_client import Counter, Histogram
 
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.cluster.retry import retried as retried
@@ -68,5 +71,12 @@ async def reconcile_once(queue: WorkQueue, key: str, reconcile: Reconcile) -> No
         result = "success" if again is None else "requeue_after"
         if again is not None:
             queue.add_after(key, again)
-    metrics.RECONCILES.labels(queue.name, result).inc()
-    metrics.RECONCILE_SECONDS.labels(queue.name).observe(perf_counter() - began)
+    reconciles, seconds = _metrics(queue.name, result)
+    reconciles.inc()
+    seconds.observe(perf_counter() - began)
+
+
+@cache
+def _metrics(name: str, result: str) -> tuple[Counter, Histogram]:
+    """Return the metrics of a queue; looking them up by labels takes longer than a short reconciliation."""
+    return metrics.RECONCILES.labels(name, result), metrics.RECONCILE_SECONDS.labels(name)

@@ -7,7 +7,9 @@ products with doubles. Source: Kubernetes, `k8s.io/apimachinery/pkg/api/resource
 
 import math
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from koordpy.api.quantity import MILLI, NANO, Format, Quantity, WireQuantity, milli_value, nano_value
 from koordpy.api.resource_names import CPU, MEMORY
@@ -18,7 +20,7 @@ NANOS_PER_UNIT: Final = 10**9
 _GIGA: Final = 10**18
 
 
-class Amounts(NamedTuple):
+class Amounts(msgspec.Struct, frozen=True, gc=False):
     """Cpu and memory in billionths of cores and bytes."""
 
     cpu: int = 0
@@ -38,7 +40,7 @@ class Amounts(NamedTuple):
 
     def divided(self, parts: int) -> "Amounts":
         """Return one of several parts, rounded up to thousandths (of bytes too)."""
-        return Amounts(_divided(self.cpu, parts), _divided(self.memory, parts))
+        return Amounts(divided(self.cpu, parts), divided(self.memory, parts))
 
 
 NOTHING: Final = Amounts()
@@ -46,58 +48,66 @@ NOTHING: Final = Amounts()
 
 def read(amounts: Mapping[str, WireQuantity]) -> Amounts:
     """Return cpu and memory of a resource list; what is missing is 0. Raises QuantityError."""
-    cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
-    return Amounts(0 if cpu is None else _nanos(cpu), 0 if memory is None else _nanos(memory))
+    return Amounts(nanos(amounts.get(CPU)), nanos(amounts.get(MEMORY)))
 
 
 _LONGEST_PLAIN: Final = 15
 _UNITS: Final = {"m": NANOS_PER_MILLI, "n": 1, "u": 1000}
-_BINARY: Final = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+_BINARY: Final = {
+    "Ki": NANOS_PER_UNIT << 10,
+    "Mi": NANOS_PER_UNIT << 20,
+    "Gi": NANOS_PER_UNIT << 30,
+}
 
 
-def _nanos(amount: WireQuantity) -> int:
-    """Return an amount in billionths; usual texts, most of which occur once, need no general parser."""
+def nanos(amount: WireQuantity | None) -> int:
+    """Return an amount in billionths, 0 for None. Raises QuantityError.
+
+    Usual texts, most of which occur once, need no general parser.
+    """
+    if amount is None:
+        return 0
     if isinstance(amount, str) and len(amount) <= _LONGEST_PLAIN and amount.isascii():
         if amount.isdigit():
             return int(amount) * NANOS_PER_UNIT
-        if (unit := _UNITS.get(amount[-1:])) is not None and amount[:-1].isdigit():
-            return int(amount[:-1]) * unit
-        if (factor := _BINARY.get(amount[-2:])) is not None and amount[:-2].isdigit():
-            return int(amount[:-2]) * factor * NANOS_PER_UNIT
+        if (unit := _UNITS.get(amount[-1:])) is not None and (number := amount[:-1]).isdigit():
+            return int(number) * unit
+        if (unit := _BINARY.get(amount[-2:])) is not None and (number := amount[:-2]).isdigit():
+            return int(number) * unit
     return nano_value(amount)
 
 
-def milli(nanos: int) -> int:
+def milli(amount: int) -> int:
     """Return thousandths, rounded away from zero, 64 bits."""
-    return int64.wrap(_away_from_zero(nanos, NANOS_PER_MILLI))
+    return int64.wrap(_away_from_zero(amount, NANOS_PER_MILLI))
 
 
-def whole(nanos: int) -> int:
+def whole(amount: int) -> int:
     """Return a whole number, rounded away from zero, 64 bits."""
-    return int64.wrap(_away_from_zero(nanos, NANOS_PER_UNIT))
+    return int64.wrap(_away_from_zero(amount, NANOS_PER_UNIT))
 
 
-def giga(nanos: int) -> int:
+def giga(amount: int) -> int:
     """Return billions, rounded away from zero."""
-    return int64.wrap(_away_from_zero(nanos, _GIGA))
+    return int64.wrap(_away_from_zero(amount, _GIGA))
 
 
-def times_milli(nanos: int, factor: float) -> int:
+def times_milli(amount: int, factor: float) -> int:
     """Return thousandths times a factor, truncated to thousandths; in billionths."""
-    return int64.from_float(float(milli(nanos)) * factor) * NANOS_PER_MILLI
+    return int64.from_float(float(milli(amount)) * factor) * NANOS_PER_MILLI
 
 
-def times_whole(nanos: int, factor: float) -> int:
+def times_whole(amount: int, factor: float) -> int:
     """Return a whole number times a factor, truncated; in billionths."""
-    return int64.from_float(float(whole(nanos)) * factor) * NANOS_PER_UNIT
+    return int64.from_float(float(whole(amount)) * factor) * NANOS_PER_UNIT
 
 
-def quantity(nanos: int, format: Format = Format.DECIMAL_SI) -> Quantity:
+def quantity(amount: int, format: Format = Format.DECIMAL_SI) -> Quantity:
     """Return a quantity of an amount in billionths."""
     for scale, divisor in ((0, NANOS_PER_UNIT), (MILLI, NANOS_PER_MILLI)):
-        if nanos % divisor == 0 and int64.fits(nanos // divisor):
-            return Quantity.of_scaled(nanos // divisor, scale, format)
-    return Quantity(nanos, NANO, format, big=not int64.fits(nanos))
+        if amount % divisor == 0 and int64.fits(amount // divisor):
+            return Quantity.of_scaled(amount // divisor, scale, format)
+    return Quantity(amount, NANO, format, big=not int64.fits(amount))
 
 
 def differs(old: WireQuantity, new: WireQuantity, threshold: float) -> bool:
@@ -110,5 +120,6 @@ def _away_from_zero(number: int, divisor: int) -> int:
     return -(-number // divisor) if number >= 0 else -((divisor - 1 - number) // divisor)
 
 
-def _divided(nanos: int, parts: int) -> int:
-    return math.ceil(float(milli(nanos)) / float(parts)) * NANOS_PER_MILLI
+def divided(amount: int, parts: int) -> int:
+    """Return one of several parts, rounded up to thousandths; in billionths."""
+    return math.ceil(float(milli(amount)) / float(parts)) * NANOS_PER_MILLI

@@ -5,13 +5,14 @@ return. Source: Koordinator, `pkg/slo-controller/noderesource/plugins/util/util.
 (`CalculateBatchResourceByPolicy`).
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from koordpy.api.slo.colocation import ColocationStrategy
 from koordpy.lib.go_number import general
 
-from .amounts import NOTHING, Amounts, giga, milli, times_milli, times_whole
+from .amounts import Amounts, giga, milli, times_milli, times_whole
 from .demand import Demand, ZoneDemand
 
 REQUEST: Final = "request"
@@ -19,8 +20,7 @@ MAX_USAGE_REQUEST: Final = "maxUsageRequest"
 """Calculate policies; any other text means `usage`. CPU does not have `request`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """What a formula subtracts from a capacity: exact amounts."""
 
     capacity: Amounts
@@ -33,14 +33,20 @@ class Terms:
     max_used_request: Amounts
 
 
-@dataclass(frozen=True, slots=True)
-class BatchResources:
-    """Batch resources, exact, with the formulas that led to them in Koordinator's words."""
+class BatchResources(msgspec.Struct, frozen=True, gc=False):
+    """Batch resources, exact, and what led to them."""
 
     amounts: Amounts
-    cpu_message: str
-    memory_message: str
     terms: Terms
+    strategy: ColocationStrategy
+
+    def cpu_message(self) -> str:
+        """Return the formula of cpu with its terms, in Koordinator's words."""
+        return _cpu_message(self.strategy, self.terms, self.amounts.cpu)
+
+    def memory_message(self) -> str:
+        """Return the formula of memory with its terms."""
+        return _memory_message(self.strategy, self.terms, self.amounts.memory)
 
 
 def safety_margin(strategy: ColocationStrategy, capacity: Amounts) -> Amounts:
@@ -100,30 +106,28 @@ def _of_zone(
 
 
 def _by_policy(strategy: ColocationStrategy, terms: Terms) -> BatchResources:
-    offered = terms.capacity.minus(terms.safety_margin)
-    by_usage = offered.minus(terms.system).minus(terms.used).at_least(NOTHING)
-    by_max = offered.minus(terms.system).minus(terms.max_used_request).at_least(NOTHING)
+    capacity, margin = terms.capacity, terms.safety_margin
     is_max = strategy.cpu_calculate_policy == MAX_USAGE_REQUEST
-    cpu = by_max.cpu if is_max else by_usage.cpu
+    pods = terms.max_used_request if is_max else terms.used
+    cpu = max(capacity.cpu - margin.cpu - terms.system.cpu - pods.cpu, 0)
     if (percent := strategy.batch_cpu_threshold_percent) is not None:
         cpu = min(cpu, times_milli(terms.capacity.cpu, float(percent) / 100))
     policy = strategy.memory_calculate_policy
     if policy == REQUEST:
-        memory = offered.minus(terms.reserved).minus(terms.request).at_least(NOTHING).memory
+        taken = terms.reserved.memory + terms.request.memory
+    elif policy == MAX_USAGE_REQUEST:
+        taken = terms.system.memory + terms.max_used_request.memory
     else:
-        memory = by_max.memory if policy == MAX_USAGE_REQUEST else by_usage.memory
+        taken = terms.system.memory + terms.used.memory
+    memory = max(capacity.memory - margin.memory - taken, 0)
     if (percent := strategy.batch_memory_threshold_percent) is not None:
         memory = min(memory, times_whole(terms.capacity.memory, float(percent) / 100))
-    return BatchResources(
-        Amounts(cpu, memory),
-        _cpu_message(strategy, terms, cpu, is_max=is_max),
-        _memory_message(strategy, terms, memory),
-        terms,
-    )
+    return BatchResources(Amounts(cpu, memory), terms, strategy)
 
 
-def _cpu_message(strategy: ColocationStrategy, terms: Terms, cpu: int, *, is_max: bool) -> str:
+def _cpu_message(strategy: ColocationStrategy, terms: Terms, cpu: int) -> str:
     capacity = milli(terms.capacity.cpu)
+    is_max = strategy.cpu_calculate_policy == MAX_USAGE_REQUEST
     name, pods = ("podHPMaxUsedRequest", terms.max_used_request) if is_max else ("podHPUsed", terms.used)
     formula = (
         f"nodeCapacity:{capacity} - nodeSafetyMargin:{milli(terms.safety_margin.cpu)}"

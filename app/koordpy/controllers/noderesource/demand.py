@@ -6,24 +6,28 @@ NodeMetric and a set of pods.
 Source: Koordinator, `pkg/slo-controller/noderesource/plugins/batchresource/plugin.go` and `midresource`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeMetric, PodMetricInfo
 from koordpy.api.meta import ResourceList, Struct
 from koordpy.api.qos import PriorityClass, QoSClass, default_priority, priority_class, qos_class_raw
+from koordpy.api.quantity import QuantityError
 from koordpy.api.resource_names import CPU, MEMORY
 from koordpy.api.resources import pod_request_nanos
 from koordpy.api.scheme import DecodeError, decode
 
-from .amounts import NOTHING, Amounts, read
+from .amounts import NOTHING, Amounts, divided, nanos, read
 
 _LOW: Final = (PriorityClass.BATCH, PriorityClass.FREE)
 _BELOW_PROD: Final = (PriorityClass.MID, *_LOW)
 _ACTIVE: Final = ("Running", "Pending")
+_UNREADABLE: Final = Amounts(-1, -1)
 _CLASSES: Final = {item.value: item for item in PriorityClass}
 
 
@@ -35,8 +39,7 @@ class _ResourceStatus(Struct):
     numa_node_resources: list[_NUMANodeResource] = []
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """One pod: what it requests, its classes, and the NUMA nodes it was allocated on."""
 
     key: str
@@ -46,7 +49,9 @@ class PodFacts:
     is_prod: bool
     """Whether it is not a mid pod either."""
     is_lse: bool
-    request: Amounts
+    request_cpu: int
+    """In billionths, as all amounts."""
+    request_memory: int
     numa_nodes: tuple[int, ...]
 
     @classmethod
@@ -54,33 +59,62 @@ class PodFacts:
         """Return the facts of a pod. Raises QuantityError."""
         priority = priority_class(pod)
         is_active = pod.status.phase in _ACTIVE
-        requests = pod_request_nanos(pod) if is_active else {}
+        request = _request(pod) if is_active else NOTHING
         return cls(
             pod.metadata.key,
             is_active,
             priority not in _LOW,
             priority not in _BELOW_PROD,
             qos_class_raw(pod) is QoSClass.LSE,  # Kubernetes' own classes never mean LSE
-            Amounts(requests.get(CPU, 0), requests.get(MEMORY, 0)),
+            request.cpu,
+            request.memory,
             _numa_nodes(pod),
         )
-
-
-@dataclass(slots=True)
-class PodUse:
-    """An active pod of high priority, and its usage; None if nothing was reported."""
-
-    facts: PodFacts
-    used: Amounts | None
 
 
 @dataclass(slots=True)
 class ZoneDemand:
     """What counts in one NUMA zone, as `Demand` for the node."""
 
-    request: Amounts = NOTHING
-    used: Amounts = NOTHING
-    max_used_request: Amounts = NOTHING
+    request_cpu: int = 0
+    request_memory: int = 0
+    used_cpu: int = 0
+    used_memory: int = 0
+    max_cpu: int = 0
+    max_memory: int = 0
+
+    @property
+    def request(self) -> Amounts:
+        """What pods request."""
+        return Amounts(self.request_cpu, self.request_memory)
+
+    @property
+    def used(self) -> Amounts:
+        """What pods use."""
+        return Amounts(self.used_cpu, self.used_memory)
+
+    @property
+    def max_used_request(self) -> Amounts:
+        """The larger of both, by pod."""
+        return Amounts(self.max_cpu, self.max_memory)
+
+    def add(self, cpu: int, memory: int, cpu_used: int, memory_used: int, *, is_lse: bool) -> None:
+        """Add a pod's request and usage."""
+        self.request_cpu += cpu
+        self.request_memory += memory
+        self.used_cpu += cpu if is_lse else cpu_used
+        self.used_memory += memory_used
+        self.max_cpu += cpu if cpu > cpu_used else cpu_used
+        self.max_memory += memory if memory > memory_used else memory_used
+
+    def merge(self, other: "ZoneDemand") -> None:
+        """Add all that counts in another zone."""
+        self.request_cpu += other.request_cpu
+        self.request_memory += other.request_memory
+        self.used_cpu += other.used_cpu
+        self.used_memory += other.used_memory
+        self.max_cpu += other.max_cpu
+        self.max_memory += other.max_memory
 
 
 @dataclass(slots=True)
@@ -100,9 +134,15 @@ class Demand:
     host_used_over_mid: Amounts = NOTHING
     node_usage: ResourceList | None = None
     reclaimable: ResourceList | None = None
+    usage_amounts: Amounts | None = None
+    """`node_usage`, None where it has not both cpu and memory."""
+    reclaimable_amounts: Amounts = NOTHING
     dangling: list[Amounts] = field(default_factory=list)
     """Usage of high-priority pods that are reported and not on the node any more."""
-    pods: list[PodUse] = field(default_factory=list)
+    pods: list[PodFacts] = field(default_factory=list)
+    """The active pods of high priority."""
+    used: list[tuple[int, int] | None] = field(default_factory=list)
+    """What each of them uses, None if nothing was reported."""
     _zones: dict[int, list[ZoneDemand]] = field(default_factory=dict)
 
     def zones(self, count: int) -> list[ZoneDemand]:
@@ -117,44 +157,45 @@ def demand_of(pods: Iterable[PodFacts], node_metric: NodeMetric) -> Demand:
     """Return the demand on a node. Raises QuantityError."""
     status = node_metric.status
     reported = {f"{info.namespace}/{info.name}": info for info in status.pods_metric if info is not None}
-    left = dict(reported)
     request_cpu = request_memory = used_cpu = used_memory = max_cpu = max_memory = 0
     prod_cpu = prod_memory = 0
-    uses: list[PodUse] = []
+    high: list[PodFacts] = []
+    used: list[tuple[int, int] | None] = []
     for pod in pods:
         if not pod.is_active:
             continue
-        info = reported.get(pod.key)
-        if info is not None:
-            left.pop(pod.key, None)
+        info = reported.pop(pod.key, None)
         if not pod.is_high:
             continue
-        cpu, memory = pod.request
+        cpu, memory = pod.request_cpu, pod.request_memory
         request_cpu += cpu
         request_memory += memory
         if pod.is_prod:
             prod_cpu += cpu
             prod_memory += memory
+        high.append(pod)
         if info is None:
             used_cpu += cpu
             used_memory += memory
-            uses.append(PodUse(pod, None))
+            used.append(None)
             continue
-        used = read(info.pod_usage.resources)
-        used_cpu += cpu if pod.is_lse else used.cpu
-        used_memory += used.memory
-        max_cpu += max(cpu, used.cpu)
-        max_memory += max(memory, used.memory)
-        uses.append(PodUse(pod, used))
-    dangling = [read(info.pod_usage.resources) for info in left.values() if _is_high(info)]
-    for cpu, memory in dangling:
-        used_cpu += cpu
-        used_memory += memory
-        max_cpu += cpu
-        max_memory += memory
+        amounts = info.pod_usage.resources
+        pod_cpu, pod_memory = nanos(amounts.get(CPU)), nanos(amounts.get(MEMORY))
+        used.append((pod_cpu, pod_memory))
+        used_cpu += cpu if pod.is_lse else pod_cpu
+        used_memory += pod_memory
+        max_cpu += cpu if cpu > pod_cpu else pod_cpu
+        max_memory += memory if memory > pod_memory else pod_memory
+    dangling = [read(info.pod_usage.resources) for info in reported.values() if _is_high(info)]
+    for gone in dangling:
+        used_cpu += gone.cpu
+        used_memory += gone.memory
+        max_cpu += gone.cpu
+        max_memory += gone.memory
     node = status.node_metric
     usage = node.node_usage.resources if node is not None else None
     reclaimable = status.prod_reclaimable_metric
+    reclaimed = reclaimable.resource.resources or None if reclaimable is not None else None
     return Demand(
         Amounts(request_cpu, request_memory),
         Amounts(used_cpu, used_memory),
@@ -164,10 +205,21 @@ def demand_of(pods: Iterable[PodFacts], node_metric: NodeMetric) -> Demand:
         _host_used(node_metric, PriorityClass.BATCH),
         _host_used(node_metric, PriorityClass.MID),
         usage or None,
-        reclaimable.resource.resources or None if reclaimable is not None else None,
+        reclaimed,
+        _readable(usage) if usage is not None and CPU in usage and MEMORY in usage else None,
+        _readable(reclaimed or {}),
         dangling,
-        uses,
+        high,
+        used,
     )
+
+
+def _readable(amounts: ResourceList) -> Amounts:
+    """Return amounts; negative ones, which need the exact formula, if they cannot be read."""
+    try:
+        return read(amounts)
+    except QuantityError:
+        return _UNREADABLE
 
 
 def _is_high(info: PodMetricInfo) -> bool:
@@ -175,13 +227,26 @@ def _is_high(info: PodMetricInfo) -> bool:
 
 
 def _host_used(node_metric: NodeMetric, above: PriorityClass) -> Amounts:
-    total, least = NOTHING, default_priority(above)
-    for application in node_metric.status.host_application_metric:
+    applications = node_metric.status.host_application_metric
+    total, least = NOTHING, default_priority(above) if applications else 0
+    for application in applications:
         if application is None:
             continue
         priority = _CLASSES.get(application.priority, PriorityClass.NONE)
         if default_priority(priority) > least:
             total = total.plus(read(application.usage.resources))
+    return total
+
+
+def _request(pod: Pod) -> Amounts:
+    """Return what a pod requests; most have neither init containers nor requests of their own."""
+    spec = pod.spec
+    if spec.init_containers or spec.resources is not None:
+        requests = pod_request_nanos(pod)
+        return Amounts(requests.get(CPU, 0), requests.get(MEMORY, 0))
+    total = read(spec.overhead) if spec.overhead else NOTHING
+    for container in spec.containers:
+        total = total.plus(read(container.resources.requests))
     return total
 
 
@@ -196,33 +261,28 @@ def _numa_nodes(pod: Pod) -> tuple[int, ...]:
     return tuple(item.node for item in status.numa_node_resources)
 
 
-def _split(amounts: Amounts, numa_nodes: Sequence[int], count: int) -> list[Amounts]:
-    """Return an amount by zone: evenly on the NUMA nodes that exist, on all where there is none.
-
-    A node that is named several times counts as several, as in Koordinator.
-    """
-    entries = sum(1 for node in numa_nodes if 0 <= node < count)
-    if not entries:
-        return [amounts.divided(count)] * count
-    part = amounts.divided(entries)
-    return [part if zone in numa_nodes else NOTHING for zone in range(count)]
-
-
 def _zones(demand: Demand, count: int) -> list[ZoneDemand]:
-    """Split demand by zone. Unlike on a node, a pod without a report counts in the maximum too."""
+    """Split demand by zone: evenly on the NUMA nodes of a pod that exist, on all where there is none.
+
+    A node that is named several times counts as several, as in Koordinator. Unlike on a node, a pod without a
+    report counts in the maximum too.
+    """
     zones = [ZoneDemand() for _ in range(count)]
-    for use in demand.pods:
-        facts = use.facts
-        requests = _split(facts.request, facts.numa_nodes, count)
-        usages = requests if use.used is None else _split(use.used, facts.numa_nodes, count)
-        for zone, request, used in zip(zones, requests, usages, strict=True):
-            zone.request = zone.request.plus(request)
-            counted = Amounts(request.cpu, used.memory) if facts.is_lse else used
-            zone.used = zone.used.plus(counted)
-            zone.max_used_request = zone.max_used_request.plus(request.at_least(used))
+    on_all = ZoneDemand()
+    for facts, used in zip(demand.pods, demand.used, strict=True):
+        entries = sum(1 for node in facts.numa_nodes if 0 <= node < count)
+        parts = entries or count
+        cpu, memory = divided(facts.request_cpu, parts), divided(facts.request_memory, parts)
+        if used is None:
+            cpu_used, memory_used = cpu, memory
+        else:
+            cpu_used, memory_used = divided(used[0], parts), divided(used[1], parts)
+        named = [zones[node] for node in set(facts.numa_nodes) if 0 <= node < count]
+        for zone in named or [on_all]:
+            zone.add(cpu, memory, cpu_used, memory_used, is_lse=facts.is_lse)
     for amounts in demand.dangling:
-        part = amounts.divided(count)
-        for zone in zones:
-            zone.used = zone.used.plus(part)
-            zone.max_used_request = zone.max_used_request.plus(part)
+        cpu, memory = divided(amounts.cpu, count), divided(amounts.memory, count)
+        on_all.add(0, 0, cpu, memory, is_lse=False)
+    for zone in zones:
+        zone.merge(on_all)
     return zones

@@ -49,9 +49,7 @@ class Engine:
         self._status = [plugin for plugin in plugins if isinstance(plugin, NodeStatusCheck)]
         self._meta = [plugin for plugin in plugins if isinstance(plugin, NodeMetaCheck)]
         self._runs = {
-            (plugin.name, stage, ok): metrics.PLUGIN_RUNS.labels(
-                plugin.name, "succeeded" if ok else "failed", stage
-            )
+            (plugin.name, stage, ok): metrics.PLUGIN_RUNS.of(plugin.name, stage, ok=ok)
             for plugin in plugins
             for stage in _STAGES
             for ok in (True, False)
@@ -65,7 +63,7 @@ class Engine:
             except Exception as error:
                 self._failed(plugin, "Setup", "", error)
             else:
-                self._runs[plugin.name, "Setup", True].inc()
+                self._runs[plugin.name, "Setup", True].count += 1
 
     def calculate(self, strategy: ColocationStrategy, node: NodeState, inputs: Inputs) -> NodeResource:
         """Return the results of all plugins for a node."""
@@ -76,7 +74,7 @@ class Engine:
             except Exception as error:
                 self._failed(plugin, "ResourceCalculate", node.name, error)
             else:
-                self._runs[plugin.name, "ResourceCalculate", True].inc()
+                self._runs[plugin.name, "ResourceCalculate", True].count += 1
         return result
 
     def reset(self, node: NodeState, message: str) -> NodeResource:
@@ -88,7 +86,7 @@ class Engine:
             except Exception as error:
                 self._failed(plugin, "ResourceReset", node.name, error)
             else:
-                self._runs[plugin.name, "ResourceReset", True].inc()
+                self._runs[plugin.name, "ResourceReset", True].count += 1
         return result
 
     async def pre_update(self, strategy: ColocationStrategy, node: NodeState, result: NodeResource) -> None:
@@ -99,7 +97,7 @@ class Engine:
             except Exception as error:
                 self._failed(plugin, "NodePreUpdate", node.name, error)
             else:
-                self._runs[plugin.name, "NodePreUpdate", True].inc()
+                self._runs[plugin.name, "NodePreUpdate", True].count += 1
 
     def prepare(self, strategy: ColocationStrategy, node: NodeState, result: NodeResource) -> NodeState:
         """Return a copy of a node with the results."""
@@ -110,7 +108,7 @@ class Engine:
             except Exception as error:
                 self._failed(plugin, "NodePrepare", node.name, error)
             else:
-                self._runs[plugin.name, "NodePrepare", True].inc()
+                self._runs[plugin.name, "NodePrepare", True].count += 1
         return prepared
 
     def needs(
@@ -136,7 +134,7 @@ class Engine:
             except Exception as error:
                 self._failed(plugin, "NodeStatusCheck", new.name, error)
                 continue
-            self._runs[plugin.name, "NodeStatusCheck", True].inc()
+            self._runs[plugin.name, "NodeStatusCheck", True].count += 1
             if reason:
                 return reason
         return ""
@@ -148,14 +146,14 @@ class Engine:
             except Exception as error:
                 self._failed(plugin, "NodeStatusCheckMeta", new.name, error)
                 continue
-            self._runs[plugin.name, "NodeStatusCheckMeta", True].inc()
+            self._runs[plugin.name, "NodeStatusCheckMeta", True].count += 1
             if reason:
                 return reason
         return ""
 
     def _failed(self, plugin: NodeResourcePlugin, stage: str, node: str, error: Exception) -> None:
         """Count and log what a plugin raised."""
-        self._runs[plugin.name, stage, False].inc()
+        self._runs[plugin.name, stage, False].count += 1
         about = f" of node {node}" if node else ""
         unexpected = not isinstance(error, _EXPECTED)
         log.error(

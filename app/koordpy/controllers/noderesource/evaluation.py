@@ -3,17 +3,19 @@
 Source: Koordinator, `pkg/slo-controller/noderesource/{noderesource_controller,resource_calculator}.go`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from koordpy.api import json_merge
 from koordpy.api.slo.colocation import ColocationStrategy
 from koordpy.api.slo.colocation_config import ColocationConfig
 
 from ..slo.node_state import NodeState
 from .engine import Engine, Needs
 from .interface import Inputs, NodeResource
+
+_Map = Mapping[str, Any]
 
 DISABLED: Final = "node colocation is disabled in Config, reason: DisableInConfig"
 
@@ -45,16 +47,28 @@ def needs(
 
 def patch(old: NodeState, new: NodeState, *, with_status: bool) -> dict[str, Any]:
     """Return the merge patch between two states of a node, empty if they are equal."""
-    difference = json_merge.diff(_document(old, with_status), _document(new, with_status))
-    return dict(difference)
-
-
-def _document(node: NodeState, with_status: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {"metadata": _present(labels=node.labels, annotations=node.annotations)}
+    changes: dict[str, Any] = {}
+    metadata = _differences(
+        ("labels", old.labels, new.labels), ("annotations", old.annotations, new.annotations)
+    )
+    if metadata:
+        changes["metadata"] = metadata
     if with_status:
-        document["status"] = _present(capacity=node.capacity, allocatable=node.allocatable)
-    return document
+        status = _differences(
+            ("capacity", old.capacity, new.capacity), ("allocatable", old.allocatable, new.allocatable)
+        )
+        if status:
+            changes["status"] = status
+    return changes
 
 
-def _present(**maps: dict[str, Any] | None) -> dict[str, Any]:
-    return {name: map_ for name, map_ in maps.items() if map_ is not None}
+def _differences(*maps: tuple[str, _Map | None, _Map | None]) -> dict[str, Any]:
+    found = {}
+    for name, old, new in maps:
+        if old == new or new is None:
+            continue
+        before: _Map = old or {}
+        changes: dict[str, Any] = {key: None for key in before if key not in new}
+        changes.update((key, value) for key, value in new.items() if before.get(key) != value)
+        found[name] = changes
+    return found

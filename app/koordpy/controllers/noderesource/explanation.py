@@ -60,6 +60,7 @@ def explained(
 ) -> NodeResourceExplanation:
     """Return the explanation of an evaluation."""
     result, allocatable = evaluation.result, node.allocatable or {}
+    messages = result.messages
     due = prepared.allocatable or {}
     resources = [
         ExplainedResource(
@@ -68,7 +69,7 @@ def explained(
             due=str(due[name]) if name in due else None,
             reset=result.resets[name],
             on_node=str(allocatable[name]) if name in allocatable else None,
-            message=result.messages.get(name, ""),
+            message=messages.get(name, ""),
             zones={zone: str(items[name]) for zone, items in sorted(result.zones.items()) if name in items},
         )
         for name in sorted(result.quantities)

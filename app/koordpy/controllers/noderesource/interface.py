@@ -28,6 +28,7 @@ from koordpy.lib.feature_gates import FeatureGates
 from ..interface import Handle as ControllerHandle
 from ..slo.node_state import NodeState
 from .demand import Demand, PodFacts, demand_of
+from .node_amounts import NodeAmounts, amounts_of
 from .node_resource import NodeResource as NodeResource
 from .node_resource import ResourceItem as ResourceItem
 
@@ -89,6 +90,7 @@ class Inputs:
     node_metric: NodeMetric = field(default_factory=NodeMetric)
     pods: Sequence[Pod] = ()
     known_demand: Callable[[], Demand] | None = None
+    _amounts: NodeAmounts | None = None
 
     @cached_property
     def demand(self) -> Demand:
@@ -96,6 +98,12 @@ class Inputs:
         if self.known_demand is not None:
             return self.known_demand()
         return demand_of(map(PodFacts.of, self.pods), self.node_metric)
+
+    def amounts_of(self, node: NodeState) -> NodeAmounts:
+        """Return capacity and reservation of the node, which are read once. Raises QuantityError."""
+        if self._amounts is None:
+            self._amounts = amounts_of(node)
+        return self._amounts
 
 
 class NodeResourcePlugin(BasePlugin, ABC):

@@ -4,8 +4,9 @@ Pure functions, as in `batch`. Source: Koordinator, `pkg/slo-controller/nodereso
 (`CalculateMidResourceByPolicy`, `CalculateMidResourceByStaticMode`).
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from koordpy.api.meta import ResourceList
 from koordpy.api.quantity import Quantity, from_wire
@@ -14,22 +15,85 @@ from koordpy.api.slo.colocation import DEFAULT, ColocationStrategy
 from koordpy.lib import int64
 from koordpy.lib.go_number import general
 
-from .amounts import NOTHING, Amounts, giga, milli, times_milli, times_whole, whole
+from .amounts import NANOS_PER_MILLI, NOTHING, Amounts, giga, milli, times_milli, times_whole, whole
 from .demand import Demand
 
 STATIC: Final = "static"
 _GIGA: Final = 9
+_UNALLOCATED: Final = DEFAULT.mid_unallocated_percent
+_STATIC_CPU: Final = DEFAULT.mid_static_cpu_reserved_percent
+_STATIC_MEMORY: Final = DEFAULT.mid_static_memory_reserved_percent
+_MOST_CPU: Final = DEFAULT.mid_cpu_threshold_percent
+_MOST_MEMORY: Final = DEFAULT.mid_memory_threshold_percent
 _NONE: Final = Quantity.of(0)
 
 
-@dataclass(frozen=True, slots=True)
-class MidResources:
-    """Mid resources in thousandths of cores and in bytes, with the formulas that led to them."""
+_LARGEST: Final = (1 << 62) * NANOS_PER_MILLI
+
+
+class _Terms(msgspec.Struct, frozen=True, gc=False):
+    """What the formula of mid resources adds up; the quantities are those that messages print."""
+
+    cpu: int
+    memory: int
+    unallocated: Amounts
+    ratio: float
+    unused_cpu: Quantity
+    unused_memory: Quantity
+    reclaimable_cpu: Quantity
+    reclaimable_memory: Quantity
+
+
+class MidResources(msgspec.Struct, frozen=True, gc=False):
+    """Mid resources in thousandths of cores and in bytes, and what led to them."""
 
     milli_cpu: int
     memory: int
-    cpu_message: str
-    memory_message: str
+    strategy: ColocationStrategy
+    capacity: Amounts
+    capacity_list: ResourceList
+    reserved: Amounts
+    demand: Demand
+
+    def cpu_message(self) -> str:
+        """Return the formula of cpu with its terms, in Koordinator's words."""
+        cores, most = milli(self.capacity.cpu), _limit(self.strategy.mid_cpu_threshold_percent, _MOST_CPU)
+        if self.strategy.mid_reclaim_mode == STATIC:
+            share = general(_ratio(self.strategy.mid_static_cpu_reserved_percent, _STATIC_CPU))
+            first = f"nodeCapacity:{cores} * staticReservedPercent:{share}"
+            last = f"nodeCapacity:{cores} * thresholdRatio:{most}"
+        else:
+            terms = self._terms()
+            first = (
+                f"min(ProdReclaimable:{terms.reclaimable_cpu.milli_value()}, "
+                f"NodeUnused:{terms.unused_cpu.milli_value()}) + Unallocated:{milli(terms.unallocated.cpu)} "
+                f"* midUnallocatedRatio:{general(terms.ratio)}"
+            )
+            last = f"NodeCapacity:{cores} * thresholdRatio:{most}"
+        return f"midAllocatable[CPU(milli-core)]:{self.milli_cpu} = min({first}, {last})"
+
+    def memory_message(self) -> str:
+        """Return the formula of memory with its terms."""
+        bytes_, most = (
+            giga(self.capacity.memory),
+            _limit(self.strategy.mid_memory_threshold_percent, _MOST_MEMORY),
+        )
+        if self.strategy.mid_reclaim_mode == STATIC:
+            share = general(_ratio(self.strategy.mid_static_memory_reserved_percent, _STATIC_MEMORY))
+            first = f"nodeCapacity:{bytes_} * staticReservedPercent:{share}"
+            last = f"nodeCapacity:{bytes_} * thresholdRatio:{most}"
+        else:
+            terms = self._terms()
+            first = (
+                f"min(ProdReclaimable:{terms.reclaimable_memory.scaled_value(_GIGA)}, "
+                f"NodeUnused:{terms.unused_memory.scaled_value(_GIGA)}) "
+                f"+ Unallocated:{giga(terms.unallocated.memory)} * midUnallocatedRatio:{general(terms.ratio)}"
+            )
+            last = f"NodeCapacity:{bytes_} * thresholdRatio:{most}"
+        return f"midAllocatable[Memory(GB)]:{_giga(self.memory)} = min({first}, {last})"
+
+    def _terms(self) -> _Terms:
+        return _exactly(self.strategy, self.capacity, self.capacity_list, self.reserved, self.demand)
 
 
 def for_node(
@@ -41,59 +105,78 @@ def for_node(
 ) -> MidResources:
     """Return the mid resources of a node; `capacity_list` is the same capacity as its quantities."""
     if strategy.mid_reclaim_mode == STATIC:
-        return _static(strategy, capacity)
+        cpu = milli(times_milli(capacity.cpu, _ratio(strategy.mid_static_cpu_reserved_percent, _STATIC_CPU)))
+        memory = whole(
+            times_whole(capacity.memory, _ratio(strategy.mid_static_memory_reserved_percent, _STATIC_MEMORY))
+        )
+    elif (found := _plainly(strategy, capacity, reserved, demand)) is not None:
+        cpu, memory = found
+    else:
+        terms = _exactly(strategy, capacity, capacity_list, reserved, demand)
+        cpu, memory = terms.cpu, terms.memory
+    cpu_ratio = _ratio(strategy.mid_cpu_threshold_percent, _MOST_CPU)
+    memory_ratio = _ratio(strategy.mid_memory_threshold_percent, _MOST_MEMORY)
+    cpu = min(cpu, int64.from_float(float(milli(capacity.cpu)) * cpu_ratio))
+    memory = min(memory, int64.from_float(float(whole(capacity.memory)) * memory_ratio))
+    return MidResources(cpu, memory, strategy, capacity, capacity_list, reserved, demand)
+
+
+def _unallocated(capacity: Amounts, reserved: Amounts, demand: Demand) -> Amounts:
     used = demand.system_used.plus(demand.host_used_over_mid)
-    unallocated = capacity.minus(reserved.at_least(used)).minus(demand.prod_request).at_least(NOTHING)
+    return capacity.minus(reserved.at_least(used)).minus(demand.prod_request).at_least(NOTHING)
+
+
+def _plainly(
+    strategy: ColocationStrategy, capacity: Amounts, reserved: Amounts, demand: Demand
+) -> tuple[int, int] | None:
+    """Return cpu and memory without the limit; None where an amount is negative or huge, which quantities
+    round in ways of their own.
+    """
+    reclaimable = demand.reclaimable_amounts
+    usage = demand.usage_amounts
+    unused = NOTHING if usage is None else capacity.minus(usage)
+    if not (
+        0 <= reclaimable.cpu < _LARGEST
+        and 0 <= reclaimable.memory < _LARGEST
+        and 0 <= unused.cpu < _LARGEST
+        and 0 <= unused.memory < _LARGEST
+    ):
+        return None
+    unallocated = _unallocated(capacity, reserved, demand)
+    ratio = _ratio(strategy.mid_unallocated_percent, _UNALLOCATED)
+    milli_cpu = milli(min(reclaimable.cpu, unused.cpu))
+    whole_memory = whole(min(reclaimable.memory, unused.memory))
+    milli_cpu += int64.from_float(float(milli(unallocated.cpu)) * ratio)
+    whole_memory += int64.from_float(float(whole(unallocated.memory)) * ratio)
+    return milli_cpu, whole_memory
+
+
+def _exactly(
+    strategy: ColocationStrategy,
+    capacity: Amounts,
+    capacity_list: ResourceList,
+    reserved: Amounts,
+    demand: Demand,
+) -> _Terms:
+    unallocated = _unallocated(capacity, reserved, demand)
     unused_cpu, unused_memory = _unused(capacity_list, demand.node_usage)
     reclaimable = demand.reclaimable or {}
     reclaimable_cpu, reclaimable_memory = _of(reclaimable, CPU), _of(reclaimable, MEMORY)
-    ratio = _ratio(strategy.mid_unallocated_percent, DEFAULT.mid_unallocated_percent)
+    ratio = _ratio(strategy.mid_unallocated_percent, _UNALLOCATED)
     cpu = max(min(reclaimable_cpu.milli_value(), unused_cpu.milli_value()), 0)
     memory = max(min(reclaimable_memory.value(), unused_memory.value()), 0)
     cpu += int64.from_float(float(milli(unallocated.cpu)) * ratio)
     memory += int64.from_float(float(whole(unallocated.memory)) * ratio)
-    cpu, cpu_ratio, memory, memory_ratio = _limited(strategy, capacity, cpu, memory)
-    return MidResources(
+    return _Terms(
         cpu,
         memory,
-        f"midAllocatable[CPU(milli-core)]:{cpu} = min(min(ProdReclaimable:{reclaimable_cpu.milli_value()}, "
-        f"NodeUnused:{unused_cpu.milli_value()}) + Unallocated:{milli(unallocated.cpu)} * "
-        f"midUnallocatedRatio:{general(ratio)}, NodeCapacity:{milli(capacity.cpu)} * "
-        f"thresholdRatio:{general(cpu_ratio)})",
-        f"midAllocatable[Memory(GB)]:{_giga(memory)} = min(min(ProdReclaimable:"
-        f"{reclaimable_memory.scaled_value(_GIGA)}, NodeUnused:{unused_memory.scaled_value(_GIGA)}) + "
-        f"Unallocated:{giga(unallocated.memory)} * midUnallocatedRatio:{general(ratio)}, "
-        f"NodeCapacity:{giga(capacity.memory)} * thresholdRatio:{general(memory_ratio)})",
+        unallocated,
+        ratio,
+        unused_cpu,
+        unused_memory,
+        reclaimable_cpu,
+        reclaimable_memory,
     )
-
-
-def _static(strategy: ColocationStrategy, capacity: Amounts) -> MidResources:
-    cpu_share = _ratio(strategy.mid_static_cpu_reserved_percent, DEFAULT.mid_static_cpu_reserved_percent)
-    memory_share = _ratio(
-        strategy.mid_static_memory_reserved_percent, DEFAULT.mid_static_memory_reserved_percent
-    )
-    cpu = milli(times_milli(capacity.cpu, cpu_share))
-    memory = whole(times_whole(capacity.memory, memory_share))
-    cpu, cpu_ratio, memory, memory_ratio = _limited(strategy, capacity, cpu, memory)
-    cores, bytes_ = milli(capacity.cpu), giga(capacity.memory)
-    return MidResources(
-        cpu,
-        memory,
-        f"midAllocatable[CPU(milli-core)]:{cpu} = min(nodeCapacity:{cores} * staticReservedPercent:"
-        f"{general(cpu_share)}, nodeCapacity:{cores} * thresholdRatio:{general(cpu_ratio)})",
-        f"midAllocatable[Memory(GB)]:{_giga(memory)} = min(nodeCapacity:{bytes_} * staticReservedPercent:"
-        f"{general(memory_share)}, nodeCapacity:{bytes_} * thresholdRatio:{general(memory_ratio)})",
-    )
-
-
-def _limited(
-    strategy: ColocationStrategy, capacity: Amounts, cpu: int, memory: int
-) -> tuple[int, float, int, float]:
-    cpu_ratio = _ratio(strategy.mid_cpu_threshold_percent, DEFAULT.mid_cpu_threshold_percent)
-    memory_ratio = _ratio(strategy.mid_memory_threshold_percent, DEFAULT.mid_memory_threshold_percent)
-    most_cpu = int64.from_float(float(milli(capacity.cpu)) * cpu_ratio)
-    most_memory = int64.from_float(float(whole(capacity.memory)) * memory_ratio)
-    return min(cpu, most_cpu), cpu_ratio, min(memory, most_memory), memory_ratio
 
 
 def _unused(capacity: ResourceList, usage: ResourceList | None) -> tuple[Quantity, Quantity]:
@@ -113,6 +196,10 @@ def _of(amounts: ResourceList, name: str) -> Quantity:
 
 def _ratio(percent: int | None, default: int | None) -> float:
     return float(percent if percent is not None else default or 0) / 100
+
+
+def _limit(percent: int | None, default: int | None) -> str:
+    return general(_ratio(percent, default))
 
 
 def _giga(number: int) -> int:

@@ -3,6 +3,8 @@
 Source: Koordinator, `pkg/util/node.go` (`GetNodeReservationFromKubelet`, `GetNodeReservationFromAnnotation`).
 """
 
+import msgspec
+
 from koordpy.api import extension
 from koordpy.api.node_reservation import NodeReservation
 from koordpy.api.quantity import Format, from_wire
@@ -13,25 +15,29 @@ from ..slo.node_state import NodeState
 from .amounts import NOTHING, Amounts, read
 
 
-def capacity(node: NodeState) -> Amounts:
-    """Return the capacity of a node. Raises QuantityError."""
-    return read(node.capacity or {})
+class NodeAmounts(msgspec.Struct, frozen=True, gc=False):
+    """A node's capacity, what is reserved on it, and how its memory is written, which amounts computed from
+    it inherit.
+    """
+
+    capacity: Amounts
+    reserved: Amounts
+    memory_format: Format
 
 
-def memory_format(node: NodeState) -> Format:
-    """Return how the node's memory is written, which amounts computed from it inherit."""
-    memory = (node.capacity or {}).get(MEMORY)
-    return Format.BINARY_SI if memory is None else from_wire(memory).format
+def amounts_of(node: NodeState) -> NodeAmounts:
+    """Return the amounts of a node; of what the kubelet and what the annotation reserve the larger ones.
 
-
-def reserved(node: NodeState) -> Amounts:
-    """Return the larger of what the kubelet and what the annotation reserves. Raises QuantityError."""
-    return _by_kubelet(node).at_least(_by_annotation(node))
-
-
-def _by_kubelet(node: NodeState) -> Amounts:
-    """Return capacity without allocatable, not below 0."""
-    return capacity(node).minus(read(node.allocatable or {})).at_least(NOTHING)
+    Raises QuantityError.
+    """
+    capacity_list = node.capacity or {}
+    capacity, memory = read(capacity_list), capacity_list.get(MEMORY)
+    by_kubelet = capacity.minus(read(node.allocatable or {})).at_least(NOTHING)
+    return NodeAmounts(
+        capacity,
+        by_kubelet.at_least(_by_annotation(node)),
+        Format.BINARY_SI if memory is None else from_wire(memory).format,
+    )
 
 
 def _by_annotation(node: NodeState) -> Amounts:

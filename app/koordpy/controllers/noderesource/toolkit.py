@@ -69,11 +69,12 @@ def enter(node: NodeState, result: NodeResource, name: str) -> None:
 def enter_devices(node: NodeState, result: NodeResource, names: Iterable[str]) -> None:
     """Set resources of devices; those that are reset are removed, those without a result stay."""
     capacity, allocatable = lists(node)
+    resets, quantities = result.resets, result.quantities
     for name in names:
-        if result.resets.get(name):
+        if resets.get(name):
             capacity.pop(name, None)
             allocatable.pop(name, None)
-        elif (quantity := result.quantities.get(name)) is not None:
+        elif (quantity := quantities.get(name)) is not None:
             capacity[name] = allocatable[name] = str(quantity)
 
 

@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/slo-controller/nodemetric/node_event_handler.go`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from koordpy.api.core import Node
@@ -46,12 +46,12 @@ class NodeState:
 
     def copy(self) -> Self:
         """Return a copy with maps of its own."""
-        return replace(
-            self,
-            labels=None if self.labels is None else dict(self.labels),
-            annotations=None if self.annotations is None else dict(self.annotations),
-            capacity=None if self.capacity is None else dict(self.capacity),
-            allocatable=None if self.allocatable is None else dict(self.allocatable),
+        return type(self)(
+            self.name,
+            None if self.labels is None else self.labels.copy(),
+            None if self.annotations is None else self.annotations.copy(),
+            None if self.capacity is None else self.capacity.copy(),
+            None if self.allocatable is None else self.allocatable.copy(),
         )
 
 

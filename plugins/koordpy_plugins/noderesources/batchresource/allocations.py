@@ -4,6 +4,7 @@ Source: Koordinator, `apis/slo/v1alpha1/node.go`.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -35,14 +36,17 @@ class _Allocations(msgspec.Struct):
 
 def record_origin(annotations: dict[str, str], amounts: Mapping[str, Quantity]) -> None:
     """Record batch resources in the annotation of a node; other resources in it stay."""
-    known: dict[str, Quantity] = {}
-    text = annotations.get(_ORIGIN)
-    if text is not None:
-        try:
+    text, written = annotations.get(_ORIGIN), _text(amounts)
+    if text is not None and text != written:
+        known: dict[str, Quantity] = {}
+        with suppress(DecodeError, ValueError):
             known = resource_list.from_wire(reading.read(_Origin, reading.parse(text)).resources)
-        except (DecodeError, ValueError):
-            known = {}
-    annotations[_ORIGIN] = f'{{"resources":{resource_list.text({**known, **amounts})}}}'
+        written = _text({**known, **amounts})
+    annotations[_ORIGIN] = written
+
+
+def _text(amounts: Mapping[str, Quantity]) -> str:
+    return f'{{"resources":{resource_list.text(amounts)}}}'
 
 
 def by_third_parties(annotations: Mapping[str, str]) -> dict[str, Quantity] | None:

@@ -16,7 +16,7 @@ from koordpy.api.quantity import Format, Quantity, QuantityError, from_wire
 from koordpy.api.slo.colocation import ColocationStrategy
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.retry import retried
-from koordpy.controllers.noderesource import amounts, batch, node_amounts
+from koordpy.controllers.noderesource import amounts, batch
 from koordpy.controllers.noderesource.interface import (
     Handle,
     Inputs,
@@ -75,8 +75,8 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
         """Return the batch resources; they are reset while the NodeMetric is stale."""
         if is_stale(strategy, inputs.node_metric, self.handle.clock.now()):
             return self.reset(node, _DEGRADED)
-        reserved, demand = node_amounts.reserved(node), inputs.demand
-        offered = batch.for_node(strategy, node_amounts.capacity(node), reserved, demand)
+        known, demand = inputs.amounts_of(node), inputs.demand
+        offered = batch.for_node(strategy, known.capacity, known.reserved, demand)
         milli_cpu = amounts.milli(offered.amounts.cpu)
         self._gauges.set(node.name, milli_cpu / 1000, amounts.whole(offered.amounts.memory))
         zone_cpu: dict[str, Quantity] = {}
@@ -86,7 +86,7 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
             try:
                 listed = [zones.allocatable(zone) for zone in topology.zones]
                 formats = [zones.memory_format(zone) for zone in topology.zones]
-                found = batch.for_zones(strategy, listed, reserved, demand)
+                found = batch.for_zones(strategy, listed, known.reserved, demand)
             except QuantityError as error:
                 log.error("node %s: no batch resources of NUMA zones: %s", node.name, error)
             else:
@@ -102,7 +102,7 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
             ),
             ResourceItem(
                 name=extension.BATCH_MEMORY,
-                quantity=amounts.quantity(offered.amounts.memory, node_amounts.memory_format(node)),
+                quantity=amounts.quantity(offered.amounts.memory, known.memory_format),
                 zones=zone_memory,
                 message=offered.memory_message,
             ),

@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/slo-controller/noderesource/plugins/gpudeviceresource`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from koordpy.api import extension
@@ -48,6 +48,9 @@ _RESET, _UPDATED, _LABELLED = (
 )
 
 
+_RESETS: Final = tuple(ResourceItem(name=name, message=_RESET, reset=True) for name in RESOURCES)
+
+
 class GPUDeviceResource(ResourceCalculate, NodePrepare, NodeStatusCheck, NodeMetaCheck):
     """The plugin of GPU resources and labels."""
 
@@ -63,14 +66,16 @@ class GPUDeviceResource(ResourceCalculate, NodePrepare, NodeStatusCheck, NodeMet
         """Follow Devices."""
         self.devices.subscribe(on_add=self._enqueue, on_update=self.device_updated, on_delete=self._enqueue)
 
-    def calculate(self, strategy: ColocationStrategy, node: NodeState, inputs: Inputs) -> list[ResourceItem]:
+    def calculate(
+        self, strategy: ColocationStrategy, node: NodeState, inputs: Inputs
+    ) -> Sequence[ResourceItem]:
         """Return the sums over healthy GPUs, and labels; without such a GPU the resources are reset."""
         if node.allocatable is None:
             raise PluginError("missing essential arguments: the node has no allocatable resources")
         device = self.devices.get("", node.name)
         gpus = [] if device is None else [gpu for gpu in device.spec.devices if _is_healthy(gpu)]
         if device is None or not gpus:
-            return [ResourceItem(name=name, message=_RESET, reset=True) for name in RESOURCES]
+            return _RESETS
         total: dict[str, Quantity] = {}
         cores = Quantity.of(0)
         for gpu in gpus:

@@ -10,7 +10,7 @@ from koordpy.api.core import Node
 from koordpy.api.plugin import NoArgs
 from koordpy.api.quantity import Format, Quantity
 from koordpy.api.slo.colocation import ColocationStrategy
-from koordpy.controllers.noderesource import mid, node_amounts
+from koordpy.controllers.noderesource import mid
 from koordpy.controllers.noderesource.interface import (
     Handle,
     Inputs,
@@ -52,13 +52,8 @@ class MidResource(ResourceCalculate, NodePrepare, NodeStatusCheck):
             raise PluginError("missing essential arguments: the node has no allocatable resources")
         if is_stale(strategy, inputs.node_metric, self.handle.clock.now()):
             return self.reset(node, _DEGRADED)
-        offered = mid.for_node(
-            strategy,
-            node_amounts.capacity(node),
-            node.capacity or {},
-            node_amounts.reserved(node),
-            inputs.demand,
-        )
+        known = inputs.amounts_of(node)
+        offered = mid.for_node(strategy, known.capacity, node.capacity or {}, known.reserved, inputs.demand)
         self._gauges.set(node.name, offered.milli_cpu, offered.memory)
         return (
             ResourceItem(

@@ -3,6 +3,7 @@
 Source: Koordinator, `pkg/slo-controller/noderesource/plugins/rdmadevicereource`.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from koordpy.api import extension
@@ -26,6 +27,7 @@ from koordpy.controllers.slo.node_state import NodeState
 RESOURCES: Final = (extension.RDMA,)
 _TYPE: Final = "rdma"
 _PER_CARD: Final = 100
+_RESETS: Final = (ResourceItem(name=extension.RDMA, message="reset node rdma resources", reset=True),)
 
 
 class RDMADeviceResource(ResourceCalculate, NodePrepare, NodeStatusCheck):
@@ -42,7 +44,9 @@ class RDMADeviceResource(ResourceCalculate, NodePrepare, NodeStatusCheck):
         """Follow Devices."""
         self.devices.subscribe(on_add=self._enqueue, on_update=self.device_updated, on_delete=self._enqueue)
 
-    def calculate(self, strategy: ColocationStrategy, node: NodeState, inputs: Inputs) -> list[ResourceItem]:
+    def calculate(
+        self, strategy: ColocationStrategy, node: NodeState, inputs: Inputs
+    ) -> Sequence[ResourceItem]:
         """Return 100 for each healthy card; without one the resource is reset."""
         if node.allocatable is None:
             raise PluginError("missing essential arguments: the node has no allocatable resources")
@@ -51,7 +55,7 @@ class RDMADeviceResource(ResourceCalculate, NodePrepare, NodeStatusCheck):
         if device is not None:
             cards = sum(1 for item in device.spec.devices if item.type == _TYPE and item.health)
         if not cards:
-            return [ResourceItem(name=extension.RDMA, message="reset node rdma resources", reset=True)]
+            return _RESETS
         return [
             ResourceItem(
                 name=extension.RDMA,

@@ -131,7 +131,7 @@ def test_the_message_of_a_formula_names_its_terms() -> None:
         DEFAULT, cpu_reclaim_threshold_percent=65, batch_cpu_threshold_percent=10
     )
     found = batch.for_node(strategy, read(CAPACITY), Amounts(), demand())
-    assert found.cpu_message == (
+    assert found.cpu_message() == (
         "batchAllocatable[CPU(Milli-Core)]:10000 = min(nodeCapacity:100000 * thresholdRatio:0.1, "
         "nodeCapacity:100000 - nodeSafetyMargin:35000 - systemUsageOrNodeReserved:7000 - podHPUsed:33000)"
     )
