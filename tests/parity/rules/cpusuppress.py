@@ -58,7 +58,7 @@ class MemoryFiles(CgroupFiles):
 
 
 class RecordingExecutor(Executor):
-    """Remembers every update that was asked for."""
+    """Remembers every update that was asked for. Nothing stays in place, so that every round asks for all."""
 
     files: MemoryFiles
 
@@ -70,6 +70,7 @@ class RecordingExecutor(Executor):
         directory = update.directory.removeprefix(BEST_EFFORT).removeprefix("/")
         kind = "cpuset" if update.resource == "cpuset.cpus" else "quota"
         self.asked.append([kind, directory, update.value])
+        self.revision += 1
         self.files.files.setdefault((update.resource, update.directory), "")  # a write makes a file readable
         return super().update(update, cached=cached)
 

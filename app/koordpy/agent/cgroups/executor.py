@@ -75,6 +75,8 @@ class Executor:
         self._cache: dict[Key, _Cached] = {}
         self._generation = self.changes.generation
         self._looked = float("-inf")
+        self.revision = 0
+        """Grows with every request that is more than the repetition of one that is in place."""
 
     def of(self, plugin: str) -> "PluginExecutor":
         """Return this executor as one plugin has it: its name is remembered with what it changes."""
@@ -133,6 +135,7 @@ class Executor:
         horizon = self._clock.monotonic() - CACHE_TTL.total_seconds()
         self._cache = {key: entry for key, entry in self._cache.items() if entry.at >= horizon}
         self.files.open_files.collect()
+        self.files.listings.collect()
         self.writer.drop_vanished()
 
     # --- cache -----------------------------------------------------------------------------------
@@ -149,6 +152,7 @@ class Executor:
         try:
             self.writer.check(update, self.plugin)
         except LeftAloneError:
+            self.revision += 1
             return False
         return True
 
@@ -157,15 +161,16 @@ class Executor:
             self._generation = self.changes.generation
             self._cache.clear()
         entry = self._cache.get(self.writer.key(update))
-        if entry is None or entry.value != update.value:
-            return True
-        now = self._clock.monotonic()
-        if now - entry.at > self._force_update:
-            return True
-        if now - entry.checked > CHECK_SECONDS:
-            entry.checked = now
-            return self.writer.changed_by_others(update)
-        return False
+        if entry is not None and entry.value == update.value:
+            now = self._clock.monotonic()
+            if now - entry.at <= self._force_update:
+                if now - entry.checked <= CHECK_SECONDS:
+                    return False
+                entry.checked = now
+                if not self.writer.changed_by_others(update):
+                    return False
+        self.revision += 1
+        return True
 
     def _remember(self, update: Update) -> None:
         now = self._clock.monotonic()
@@ -238,6 +243,11 @@ class PluginExecutor:
 
     def __init__(self, executor: Executor, plugin: str) -> None:
         self._executor, self._plugin = executor, plugin
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with every request that is more than a repetition, by whatever plugin."""
+        return self._executor.revision
 
     def update(self, update: Update, *, cached: bool = True) -> bool:
         """Set a file to a value; return whether it was needed and possible. Raises CgroupError."""

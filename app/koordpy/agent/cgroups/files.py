@@ -10,6 +10,7 @@ from typing import Final
 
 from koordpy.agent.cgroups import parsing, values
 from koordpy.agent.cgroups.descriptors import OpenFiles
+from koordpy.agent.cgroups.listing import Listings
 from koordpy.agent.cgroups.table import Base, Kind, Resource, Support, resource
 from koordpy.agent.cgroups.table import Version as Version
 from koordpy.agent.interface.cgroups import (
@@ -43,6 +44,7 @@ class CgroupFiles:
         self.version = version or detect(root)
         self.proc_root, self.sys_root = proc_root, sys_root
         self.open_files = OpenFiles()
+        self.listings = Listings()
         self._found: set[str] = set()
         """Resources that the parent of all pods was seen to have."""
         self._bases: dict[str, tuple[str, str]] = {}
@@ -108,11 +110,12 @@ class CgroupFiles:
 
     def walk(self, directory: str, depth: int, subsystem: str = "cpuset") -> Iterator[tuple[str, int]]:
         """Yield a directory and those below it, pre-order and lexical, with their depth (0 to `depth`)."""
-        top = self._directory(directory, subsystem)
-        if not top.is_dir():
-            return
-        yield directory, 0
-        yield from self._below(directory, str(top), 1, depth)
+        top = str(self._directory(directory, subsystem))
+        try:
+            yield from self.listings.below(top, directory, depth)
+        except OSError as error:
+            if os.path.isdir(top) and error.errno not in parsing.GONE:
+                raise CgroupError(f"cannot list {error.filename or top}: {error.strerror}") from None
 
     def read(self, name: str, directory: str) -> str:
         """Return a file's text without the trailing line break."""
@@ -305,21 +308,6 @@ class CgroupFiles:
 
     def _directory(self, directory: str, subsystem: str) -> Path:
         return (self.root if self.version is Version.V2 else self.root / subsystem) / directory
-
-    def _below(self, directory: str, top: str, level: int, depth: int) -> Iterator[tuple[str, int]]:
-        if level > depth:
-            return
-        try:
-            with os.scandir(top) as entries:
-                children = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        except OSError as error:
-            if error.errno in parsing.GONE:
-                return
-            raise CgroupError(f"cannot list {top}: {error.strerror}") from None
-        for child in children:
-            name = f"{directory}/{child}" if directory else child
-            yield name, level
-            yield from self._below(name, f"{top}/{child}", level + 1, depth)
 
 
 def detect(root: Path) -> Version:

@@ -188,6 +188,15 @@ class Executor(Protocol):
     false. Original values are remembered, so that everything can be undone.
     """
 
+    @property
+    def revision(self) -> int:
+        """A number that grows with every request that is more than the repetition of one that is in place.
+
+        It counts the requests of all plugins. While it stays the same, a plugin need not repeat its requests
+        every round: now and then is enough, to replace what other processes write.
+        """
+        ...
+
     def update(self, update: Update, *, cached: bool = True) -> bool:
         """Set a file to a value; return whether it was needed and possible.
 

@@ -156,6 +156,16 @@ class Metrics(Protocol):
         """
         ...
 
+    def lasts(
+        self, kind: str, label: str, values: Iterable[str], start: datetime, end: datetime
+    ) -> dict[str, float]:
+        """Return the newest values in [start, end] of several series of a kind with one property, by it.
+
+        Series without a sample are left out. Raises MetricError for an unknown kind, or one that has not this
+        property alone.
+        """
+        ...
+
     def append(self, samples: Iterable[Sample]) -> None:
         """Add samples, all or none. Raises MetricError if one has the wrong properties for its kind.
 

@@ -168,6 +168,26 @@ class MetricCache:
                     return found
         return self.points(kind, start, end, properties).value(aggregation)
 
+    def lasts(
+        self, kind: str, label: str, values: Iterable[str], start: datetime, end: datetime
+    ) -> dict[str, float]:
+        """Return the newest values in [start, end] of several series that differ in one property, by it.
+
+        Raises MetricError for an unknown kind, or one that has not this property alone.
+        """
+        declared = self._declared(kind)
+        if declared.properties != (label,):
+            raise MetricError(f"metric {kind} has the properties {list(declared.properties)}, not {label!r}")
+        low, high = unix_milliseconds(start), unix_milliseconds(end)
+        self._note_window(kind, low)
+        by_identity, found = self._series[kind], {}
+        for value in values:
+            series = by_identity.get((value,))
+            last = None if series is None else series.last_between(low, high)
+            if last is not None:
+                found[value] = last
+        return found
+
     def points(
         self, kind: str, start: datetime, end: datetime, properties: Mapping[str, str] | None = None
     ) -> Window:

@@ -169,11 +169,15 @@ class BlockSeries:
 
         Of points with the same time it is the first.
         """
-        newest = self.newest
+        last = self._last
+        newest = self._base + last
         if not self._numbers or newest < start:
             return None
         if newest <= end:
             segment, _, _, values, times = self._place
+            count = self._count
+            if count > 1 and segment.longs[times + count - 2] < last:
+                return segment.doubles[values + count - 1]
             at = bisect_left(segment.longs, self._last, times, times + self._count) - times
             if at:  # otherwise points of the block before may have the same time
                 return segment.doubles[values + at]

@@ -29,8 +29,11 @@ class MetricQueries:
 
     def lasts(self, kind: str, label: str, values: Iterable[str]) -> dict[str, float]:
         """Return the newest samples of several series that differ in one property, by its value."""
-        found = {value: self.last(kind, {label: value}) for value in values}
-        return {value: last for value, last in found.items() if last is not None}
+        now = self._handle.clock.now()
+        try:
+            return self._handle.metrics.lasts(kind, label, values, now - 2 * self.collect_interval, now)
+        except MetricError:
+            return {}
 
     def average(self, kind: str, window: timedelta, properties: Mapping[str, str] = _NONE) -> float | None:
         """Return the average of one series over a window."""

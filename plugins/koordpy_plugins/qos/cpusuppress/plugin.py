@@ -8,7 +8,7 @@ Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -29,7 +29,7 @@ from koordpy.agent.toolkit import quick_usage, suppression, usage
 from koordpy.agent.toolkit.metric_queries import MetricQueries
 from koordpy.agent.toolkit.pace import Pace
 from koordpy.api import quantity
-from koordpy.api.core import Node
+from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.needs import Needs
 from koordpy.api.plugin import PluginArgs
@@ -38,7 +38,9 @@ from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.api.slo.threshold import CFS_QUOTA, CPUSET, ResourceThresholdStrategy
 from koordpy.lib import cpuset
 
-from . import allowance, cpu_selection, pools
+from . import allowance, pools
+from .cpuset_writes import CPUSetWrite, CPUSetWrites
+from .node_view import CPUView, PodView
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +106,8 @@ class CPUSuppress(QOSPlugin):
         self._metrics = MetricQueries(handle)
         self._recovered: tuple[_Basis, float] | None = None
         """What was recovered from, and when, while the strategy is disabled."""
+        self._pods, self._cpus = PodView(), CPUView()
+        self._cpusets = CPUSetWrites(handle.executor, REASON)
         self._formula = ""
         """How the latest allowance was computed."""
 
@@ -172,12 +176,12 @@ class CPUSuppress(QOSPlugin):
         )
 
     def _with_last_usage(self, inputs: Inputs) -> Inputs:
-        uids = [meta.pod.metadata.uid for meta in inputs.pods]
+        self._pods.update(inputs.pods)
         names = [application.name for application in _applications(inputs)]
         return replace(
             inputs,
             node_used=self._metrics.last("node_cpu_usage"),
-            pod_used=self._metrics.lasts("pod_cpu_usage", "pod_uid", uids),
+            pod_used=self._metrics.lasts("pod_cpu_usage", "pod_uid", self._pods.uids),
             application_used=self._metrics.lasts("host_application_cpu_usage", "host_app_name", names),
         )
 
@@ -215,7 +219,8 @@ class CPUSuppress(QOSPlugin):
             return
         if inputs.node is None or not inputs.pods or inputs.node_used is None or inputs.slo is None:
             return
-        found = suppression_of(inputs, self.handle.node_name)
+        self._pods.update(inputs.pods)
+        found = suppression_of(inputs, self.handle.node_name, self._pods.is_not_best_effort)
         if inputs.cpus is None or found is None:
             return
         suppress, self._formula = found
@@ -268,33 +273,37 @@ class CPUSuppress(QOSPlugin):
             return
         if inputs.topology is None:
             return
-        annotations = inputs.topology.metadata.annotations
-        excluded = pools.reserved(annotations) | pools.exclusive_system(annotations)
-        lsr, shared = cpu_selection.by_pool(cpus.processors, pools.by_cpu(inputs.pods), excluded)
+        view = self._cpus
+        view.update(cpus, inputs.topology, inputs.pods)
         count = max(-(-suppress // 1000), MIN_CPUS)
-        count = allowance.step_limited(count, len(old), len(cpus.processors))
-        new = cpu_selection.choose(count, lsr, shared)
-        policy = pools.kubelet_policy(annotations)
+        new = view.choose(allowance.step_limited(count, len(old), len(cpus.processors)))
+        policy = view.kubelet_policy
         if policy is None:
             return
+        writes: list[CPUSetWrite] = []
         if policy == "static":
             # The kubelet writes the pod-level cgroups; koordpy writes only those of containers.
-            self._recover_cpuset(inputs, depth=1)
+            writes += self._recovery(inputs, depth=1)
             if new:
-                self._write_cpuset(new, self._directories(2, exactly=True), self._formula)
+                writes.append(self._write(new, self._directories(2, exactly=True), self._formula))
         elif new:
             directories = self._directories(2)
-            self._write_cpuset(old | new, directories, self._formula)
-            self._write_cpuset(new, directories[::-1], self._formula)
+            writes.append(self._write(old | new, directories, self._formula))
+            writes.append(self._write(new, directories[::-1], self._formula))
+        self._request(writes)
         if new:
             SUPPRESS_CORES.labels(self.handle.node_name, CPUSET).set(len(new))
 
     def _recover_cpuset(self, inputs: Inputs, depth: int) -> None:
+        self._request(self._recovery(inputs, depth))
+
+    def _recovery(self, inputs: Inputs, depth: int) -> list[CPUSetWrite]:
+        """Return the writes of a recovery; none while the CPUs are not known."""
         pool = pools.share_pool(inputs.cpus, inputs.topology, inputs.pods)
         if pool is None:
-            return
-        self._write_cpuset(pool, self._directories(depth))
+            return []
         self.policies[CPUSET] = RECOVERED
+        return [self._write(pool, self._directories(depth))]
 
     def _recover_cpuset_for_cpu_manager(self, inputs: Inputs) -> None:
         """Recover all but the containers of pods whose CPUs the scheduler allocated."""
@@ -307,20 +316,20 @@ class CPUSuppress(QOSPlugin):
             for directory in self._directories(2, exactly=True)
             if not any(pod in directory for pod in kept)
         ]
-        self._write_cpuset(pool, self._directories(1) + containers)
+        self._request([self._write(pool, self._directories(1) + containers)])
         self.policies[CPUSET] = RECOVERED
 
     def _directories(self, depth: int, *, exactly: bool = False) -> list[str]:
         walked = self.handle.cgroups.walk(self._best_effort, depth)
         return [directory for directory, level in walked if level == depth or not exactly]
 
-    def _write_cpuset(
+    def _write(
         self, cpus: frozenset[int], directories: Sequence[str], formula: str = "no suppression"
-    ) -> None:
-        text = cpuset.render(cpus)
-        self.handle.executor.update_batch(
-            [Update("cpuset.cpus", directory, text, REASON, formula) for directory in directories]
-        )
+    ) -> CPUSetWrite:
+        return CPUSetWrite(cpuset.render(cpus), directories, formula)
+
+    def _request(self, writes: Sequence[CPUSetWrite]) -> None:
+        self._cpusets.request(writes, self.handle.clock.monotonic())
 
 
 def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
@@ -329,8 +338,13 @@ def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
     return None if found is None else found[0]
 
 
-def suppression_of(inputs: Inputs, node_name: str = "") -> tuple[int, str] | None:
-    """Return the milli-cores that best-effort pods may use, and how they are computed."""
+def suppression_of(
+    inputs: Inputs, node_name: str = "", pod_filter: Callable[[Pod], bool] = usage.is_not_best_effort
+) -> tuple[int, str] | None:
+    """Return the milli-cores that best-effort pods may use, and how they are computed.
+
+    `pod_filter` says which pods are latency sensitive.
+    """
     percent = inputs.threshold.cpu_suppress_threshold_percent
     if inputs.node is None or inputs.node_used is None or inputs.slo is None or percent is None:
         return None
@@ -341,7 +355,7 @@ def suppression_of(inputs: Inputs, node_name: str = "") -> tuple[int, str] | Non
         inputs.pod_used,
         inputs.slo.host_applications,
         inputs.application_used,
-        usage.is_not_best_effort,
+        pod_filter,
         usage.is_not_best_effort_application,
     )
     LS_USED_CORES.labels(node_name).set(pods)

@@ -164,3 +164,26 @@ def test_a_resctrl_group_needs_the_file_system(tmp_path):
     (tmp_path / "fs/resctrl/schemata").write_text("")
     assert executor.create_group("LS")
     assert not executor.create_group("LS")
+
+
+def test_the_revision_grows_with_what_is_not_in_place_yet(v1):
+    v1.put("cpu.cfs_quota_us", "a", "-1")
+    executor, seen = v1.executor, [v1.executor.revision]
+
+    def has_grown():
+        seen.append(executor.revision)
+        return seen[-1] > seen[-2]
+
+    v1.update("cpu.cfs_quota_us", "a", "5000")
+    assert has_grown()
+    v1.update("cpu.cfs_quota_us", "a", "5000")
+    v1.clock.advance(6)
+    v1.update("cpu.cfs_quota_us", "a", "5000")  # compared with the file
+    assert not has_grown()
+    v1.put("cpu.cfs_quota_us", "a", "1")  # by others
+    v1.clock.advance(6)
+    v1.update("cpu.cfs_quota_us", "a", "5000")
+    assert has_grown()
+    v1.update("cpu.cfs_quota_us", "gone", "5000")  # never in place
+    assert has_grown()
+    assert executor.of("plugin").revision == executor.revision
