@@ -13,16 +13,18 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _CACHES: Final = CacheMetrics()
 
 
-class _WithPrefix(Collector):
-    """The metrics whose names have one of some prefixes."""
+class _Part(Collector):
+    """The metrics whose names have one of some prefixes, and none of some others."""
 
-    def __init__(self, prefixes: tuple[str, ...]) -> None:
-        self._prefixes = prefixes
+    def __init__(self, prefixes: tuple[str, ...], without: tuple[str, ...]) -> None:
+        self._prefixes, self._without = prefixes, without
 
     def collect(self) -> Iterator[Metric]:
-        return (metric for metric in REGISTRY.collect() if metric.name.startswith(self._prefixes))
+        for metric in REGISTRY.collect():
+            if metric.name.startswith(self._prefixes) and not metric.name.startswith(self._without):
+                yield metric
 
 
-def exposition(prefixes: tuple[str, ...] = ("",)) -> bytes:
-    """Return the metrics whose names have one of the prefixes."""
-    return generate_latest(_WithPrefix(prefixes))
+def exposition(prefixes: tuple[str, ...] = ("",), without: tuple[str, ...] = ()) -> bytes:
+    """Return the metrics whose names have one of the prefixes, but none of those of `without`."""
+    return generate_latest(_Part(prefixes, without))

@@ -17,6 +17,11 @@ from types import FrameType
 from typing import Final
 
 HERTZ: Final = 100
+LONGEST_SECONDS: Final = 120
+"""The most that a profile may take."""
+INDEX: Final = "profile?seconds=30  for go tool pprof\nstacks  what all threads do\n"
+"""What there is below `/debug/pprof`."""
+DISPOSITION: Final = {"content-disposition": 'attachment; filename="profile.pb.gz"'}
 
 Function = tuple[str, str, int]
 """File, qualified name, first line."""
@@ -78,6 +83,29 @@ def encode(samples: Counter[Stack], taken: int, began: float, seconds: float) ->
     body += [_bytes(6, string.encode()) for string in strings]
     body += [_number(9, int(began * 1e9)), _number(10, int(seconds * 1e9)), period_type, _number(12, period)]
     return gzip.compress(b"".join(body))
+
+
+class ProfilerBusyError(RuntimeError):
+    """A profile is being taken already."""
+
+
+class Profiler:
+    """Takes profiles of this process, one at a time."""
+
+    def __init__(self) -> None:
+        self._busy = False
+
+    async def profile(self, seconds: float) -> bytes:
+        """Return a profile for `go tool pprof`, after some seconds. Raises ProfilerBusyError."""
+        if self._busy:
+            raise ProfilerBusyError("a profile is being taken already")
+        self._busy = True
+        try:
+            began = time.time()
+            found, taken = await asyncio.to_thread(sample, seconds)
+            return await asyncio.to_thread(encode, found, taken, began, seconds)
+        finally:
+            self._busy = False
 
 
 def stacks() -> str:

@@ -33,7 +33,7 @@ OF_AGENTS = (
     "/configz",
     "/metrics",
     "/internal-metrics",
-    "/debug/pprof/stacks",
+    "/debug/pprof/",
     "/debug/plugins",
     "/apis/v1/changes",
 )

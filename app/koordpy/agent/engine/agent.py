@@ -15,6 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from prometheus_client import Gauge
+
 from koordpy.agent.cgroups import detection
 from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
@@ -61,6 +63,8 @@ from koordpy.lib.endpoint import Answer, Endpoint, Request
 from koordpy.lib.feature_gates import FeatureGates
 
 log = logging.getLogger(__name__)
+
+START_TIME: Final = Gauge("koordlet_start_time", "When the agent started, in seconds since 1970.", ["node"])
 
 FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
     AuditLog,
@@ -156,6 +160,7 @@ class NodeAgent:
             pressure=pressure,
             sleep=sleep,
         )
+        START_TIME.labels(settings.node_name).set(int(clock.now().timestamp()))
         self.supervisor = Supervisor(sleep=sleep)
         self.host = PluginHost(installed, settings.args, self.handle)
         self.prediction = PredictServer(

@@ -1,5 +1,6 @@
 """Metrics of the SLO controllers, with koord-manager's names.
 
+What only increases is a gauge here, too: the client library would add `_total` to the name of a counter.
 Source: Koordinator, `pkg/slo-controller/metrics`.
 """
 
@@ -7,27 +8,27 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
-from prometheus_client import Counter
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import Gauge
+from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 
 _STATUS = ["status", "reason"]
 
-NODE_RESOURCE_RECONCILES = Counter(
+NODE_RESOURCE_RECONCILES = Gauge(
     "slo_controller_node_resource_reconcile_count",
     "Steps of reconciling the resources of nodes, by result.",
     _STATUS,
 )
-NODE_METRIC_RECONCILES = Counter(
+NODE_METRIC_RECONCILES = Gauge(
     "slo_controller_nodemetric_reconcile_count", "Steps of reconciling NodeMetrics, by result.", _STATUS
 )
-NODE_METRIC_SPECS = Counter(
+NODE_METRIC_SPECS = Gauge(
     "slo_controller_nodemetric_spec_parse_count", "Specs of NodeMetrics computed, by result.", _STATUS
 )
-NODE_SLO_RECONCILES = Counter(
+NODE_SLO_RECONCILES = Gauge(
     "slo_controller_nodeslo_reconcile_count", "Steps of reconciling NodeSLOs, by result.", _STATUS
 )
-NODE_SLO_SPECS = Counter(
+NODE_SLO_SPECS = Gauge(
     "slo_controller_nodeslo_spec_parse_count", "Sections of NodeSLOs computed, by result.", _STATUS
 )
 
@@ -59,11 +60,11 @@ class PluginRuns(Collector):
         """Return what counts the runs of a stage that succeeded, or failed."""
         return self._runs.setdefault((plugin, "succeeded" if ok else "failed", stage), Runs())
 
-    def describe(self) -> Iterable[CounterMetricFamily]:
+    def describe(self) -> Iterable[GaugeMetricFamily]:
         """Return the metric without values; the registry checks its name."""
-        return [CounterMetricFamily(self._NAME, self._TEXT, labels=["plugin", *_STATUS])]
+        return [GaugeMetricFamily(self._NAME, self._TEXT, labels=["plugin", *_STATUS])]
 
-    def collect(self) -> Iterable[CounterMetricFamily]:
+    def collect(self) -> Iterable[GaugeMetricFamily]:
         """Return the metric."""
         [family] = self.describe()
         for labels, runs in list(self._runs.items()):
@@ -119,12 +120,12 @@ class NodeGauges:
             by_node.pop(node, None)
 
 
-def count(counter: Counter, reason: str, *, ok: bool) -> None:
+def count(counter: Gauge, reason: str, *, ok: bool) -> None:
     """Count a step."""
     _child(counter, reason, ok).inc()
 
 
 @cache
-def _child(counter: Counter, reason: str, ok: bool) -> Counter:
+def _child(counter: Gauge, reason: str, ok: bool) -> Gauge:
     """Return the counter of a step and result; looking it up by its labels takes longer than counting."""
     return counter.labels("succeeded" if ok else "failed", reason)

@@ -6,7 +6,7 @@ Source: Koordinator, `pkg/slo-controller/nodemetric` and `nodeslo` (`Reconcile`)
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from prometheus_client import Counter
+from prometheus_client import Gauge
 
 from koordpy.api.core import Node
 from koordpy.api.meta import KubeObject
@@ -74,7 +74,7 @@ class NodeObjects(Generic[T, S]):
     def __init__(
         self,
         kind: str,
-        reconciles: Counter,
+        reconciles: Gauge,
         *,
         node: Callable[[str], Node | None],
         stored: Callable[[str], T | None],

@@ -17,7 +17,7 @@ ALL: Final = ("",)
 PATHS: Final = {
     "/metrics": ALL,
     "/all-metrics": ALL,
-    "/internal-metrics": ("koord_manager_", "koordinator_manager_"),
+    "/internal-metrics": ("koord_manager_", "koordinator_manager_", "slo_controller_"),
     "/external-metrics": (),
 }
 """Prefixes of the names of the metrics of each path."""

@@ -7,7 +7,7 @@ those of lscpu, which counts them instead of taking the hardware's ids.
 from datetime import timedelta
 from typing import ClassVar
 
-from prometheus_client import Counter
+from prometheus_client import Gauge
 
 from koordpy.agent.interface import NODE_CPU_INFO, CollectError, Collector, FlagSet, Handle, NodeCPUInfo
 from koordpy.agent.interface.facts import NODE_NUMA_INFO
@@ -18,10 +18,11 @@ from . import cpu_basic_info, cpu_topology, numa_info
 
 INTERVAL_FLAG = "collect-node-cpu-info-interval"
 
-CPU_STATUS = Counter(
+# Gauges, because the name of a counter would end in `_total`.
+CPU_STATUS = Gauge(
     "koordlet_collect_node_cpu_info_status", "Attempts to read the node's processors.", ["node", "status"]
 )
-NUMA_STATUS = Counter(
+NUMA_STATUS = Gauge(
     "koordlet_collect_node_numa_info_status", "Attempts to read the node's NUMA nodes.", ["node", "status"]
 )
 

@@ -7,7 +7,7 @@ pkg/koordlet/metricsadvisor/collectors/nodestorageinfo, which runs lsblk, vgs, l
 from datetime import timedelta
 from typing import ClassVar
 
-from prometheus_client import Counter
+from prometheus_client import Gauge
 
 from koordpy.agent.interface import CollectError, Collector, FlagSet, Handle
 from koordpy.agent.interface.facts import NODE_LOCAL_STORAGE_INFO, LocalStorageInfo
@@ -19,7 +19,8 @@ from . import devices, mounts
 
 INTERVAL_FLAG = "collect-node-storage-info-interval"
 
-STATUS = Counter(
+# A gauge, because the name of a counter would end in `_total`.
+STATUS = Gauge(
     "koordlet_collect_node_local_storage_info_status",
     "Attempts to read the node's disks and mounts.",
     ["node", "status"],
