@@ -37,9 +37,15 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         webhooks.start("koordpy-webhooks")
         for name in ("n0", "n1"):
             add_node(made, name)
+            made.create(nodemetric(name))  # No worker runs that would.
             report_usage(made, name, [])
         made.scheduler()
         yield made
+
+
+def nodemetric(name: str) -> dict[str, Any]:
+    kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
+    return {**kind, "metadata": {"name": name}, "spec": {}}
 
 
 def doctor(installation: Installation, folder: Path, *options: str) -> tuple[int, list[dict[str, Any]]]:

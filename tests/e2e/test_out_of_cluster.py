@@ -162,9 +162,11 @@ def test_everything_runs_outside_of_the_cluster(machine: Machine) -> None:
     for block in commands(PAGE, "Definitions, rights and a kubeconfig"):
         machine.run(block)
     for heading in ("Webhooks and extender", "Worker"):
-        [block] = commands(PAGE, heading)
+        block, *with_agents = commands(PAGE, heading)
         files, _, last = block.rpartition("koordpy ")
         machine.run(files)
+        for more in with_agents:
+            machine.run(more)
         machine.start(*last.split(), debug="10251" if last.startswith("serve") else "10252")
     copies = machine.folder / "copies"
     copies.mkdir()
