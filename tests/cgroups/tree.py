@@ -22,9 +22,10 @@ from tests.cgroups import delegation
 from tests.cgroups.delegation import PREFIX, Hierarchy
 
 _NUMBERS = itertools.count()
-_BURN = "import sys; sys.stdin.readline()\nwhile True: pass"
-_HOLD = (
-    "import sys; sys.stdin.readline()\n"
+# A test run that is killed takes its processes with it (PR_SET_PDEATHSIG).
+_WITH_PARENT = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 9); sys.stdin.readline()\n"
+_BURN = _WITH_PARENT + "while True: pass"
+_HOLD = _WITH_PARENT + (
     "held = bytearray(int(sys.argv[1]))\n"
     "for i in range(0, len(held), 4096): held[i] = 1\n"
     "print('held', flush=True)\nsys.stdin.readline()"
