@@ -9,8 +9,9 @@ A general JSON Schema library would cover only validation, and there the types, 
 messages are Kubernetes' own: every keyword would have to be replaced.
 """
 
+from .acceptance import accepting
 from .errors import FieldError, SchemaError
 from .problems import problems
 from .schema import Schema
 
-__all__ = ["FieldError", "Schema", "SchemaError", "problems"]
+__all__ = ["FieldError", "Schema", "SchemaError", "accepting", "problems"]

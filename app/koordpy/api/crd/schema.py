@@ -38,6 +38,7 @@ class Schema:
     """One node of a structural schema."""
 
     __slots__ = (
+        "_defaulted",
         "additional",
         "default",
         "enum",
@@ -95,6 +96,9 @@ class Schema:
         }
         negated = schema.get("not")
         self.negated = Schema(negated, f"{path}.not") if negated is not None else None
+        self._defaulted = [
+            (name, part) for name, part in self.properties.items() if part.default is not _ABSENT
+        ]
 
     # pruning
 
@@ -112,13 +116,13 @@ class Schema:
                 inner = self.properties.get(name)
                 if inner is None and isinstance(self.additional, Schema):
                     inner = self.additional
-                where = f"{path}.{name}" if path else name
                 if inner is not None:
-                    inner._prune(value[name], where, unknown)
+                    if isinstance(value[name], dict | list):
+                        inner._prune(value[name], _join(path, name), unknown)
                 elif not self.preserve and self.additional is not True:
                     del value[name]
                     if unknown is not None:
-                        unknown.append(where)
+                        unknown.append(_join(path, name))
         elif isinstance(value, list) and self.items is not None:
             for index, item in enumerate(value):
                 self.items._prune(item, f"{path}[{index}]", unknown)
@@ -128,23 +132,26 @@ class Schema:
     def fill(self, value: Any) -> None:
         """Fill in defaults, in place; nulls that are not allowed are dropped or replaced by the default."""
         if isinstance(value, dict):
-            for name, inner in self.properties.items():
+            for name, inner in self._defaulted:
                 present = value.get(name, _ABSENT)
                 if present is None and not inner.nullable:
                     del value[name]
                     present = _ABSENT
-                if present is _ABSENT and inner.default is not _ABSENT:
+                if present is _ABSENT:
                     value[name] = clone(inner.default)
-            for name in list(value):
+            for name, item in list(value.items()):
                 part = self.properties.get(name)
                 if part is None and isinstance(self.additional, Schema):
                     part = self.additional
-                    if value[name] is None and not part.nullable:
-                        del value[name]
-                        if part.default is not _ABSENT:
-                            value[name] = clone(part.default)
-                if part is not None and name in value:
-                    part.fill(value[name])
+                if part is None:
+                    continue
+                if item is None and not part.nullable:
+                    del value[name]
+                    if part.default is not _ABSENT:
+                        value[name] = clone(part.default)
+                        part.fill(value[name])
+                elif isinstance(item, dict | list):
+                    part.fill(item)
         elif isinstance(value, list) and self.items is not None:
             for index, item in enumerate(value):
                 if item is None and not self.items.nullable and self.items.default is not _ABSENT:

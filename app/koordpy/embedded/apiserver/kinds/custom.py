@@ -1,7 +1,8 @@
 """Custom resources, whose rules are the schema of their definition."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -37,6 +38,10 @@ class CustomStrategy(Strategy):
         document = self.prune(served, document, unknown)
         self.default(document)
         return document
+
+    @cached_property
+    def _accepts(self) -> Callable[[Any], bool]:
+        return crd.accepting(self._schema)
 
     def prune(self, served: Served, document: Document, unknown: list[str]) -> Document:
         """Drop fields that the schema does not have."""
@@ -90,8 +95,9 @@ class CustomStrategy(Strategy):
     def validate(self, document: Document) -> Iterable[Cause]:
         """Return the violations of the schema."""
         body = {name: value for name, value in document.items() if name != "metadata"}
-        for error in self._schema.validate(body):
-            yield Cause(error.field, error.reason, error.message)
+        if self._accepts(body):
+            return []
+        return [Cause(error.field, error.reason, error.message) for error in self._schema.validate(body)]
 
     def validate_status(self, new: Document, old: Document) -> Iterable[Cause]:
         """Return the violations of the schema."""
