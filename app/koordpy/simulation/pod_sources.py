@@ -95,6 +95,8 @@ def _recorded(workload: Workload, row: tables.Row, place: str, usage: Usage) -> 
         try:
             read = tuple(Step(at=float(at), value=float(value)) for at, value in steps)
             if resource in units and read:
+                if read[0].at > 0:  # before its first report it used about as much
+                    read = (Step(at=0.0, value=read[0].value), *read)
                 curves[resource] = Curve(amount=units[resource], shape="steps", steps=read)
         except (TypeError, ValueError) as error:
             raise ConfigError(

@@ -3,13 +3,12 @@
 Noise is a function of only the pod's number and the time, so that all schedulers see the same pods.
 """
 
-import math
-from bisect import bisect_right
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .curve_table import CurveTable
 from .curves import Curve
 
 Float64 = NDArray[np.float64]
@@ -61,8 +60,7 @@ class Usage:
         self._system = np.zeros((0, len(MEASURED)), np.float64)
         self.joined = np.zeros(0, np.bool_)
         self._free_rows: list[int] = []
-        self._curves: list[Curve] = []
-        self._curve_ids: dict[int, int] = {}
+        self._curves = CurveTable()
         self._pods: list[PodUsage | None] = []
         self._keys: list[tuple[str, str]] = []
         self._free: list[int] = []
@@ -77,8 +75,12 @@ class Usage:
         """Counts changes of usage other than by time."""
         self.limits: Limits | None = None
         """What pods get of what they want; None: all of it."""
-        self.varies = False
+        self._wanted: tuple[float, int, Float64] | None = None
+
+    @property
+    def varies(self) -> bool:
         """Whether any curve so far changes with time."""
+        return self._curves.varies
 
     @property
     def system(self) -> Float64:
@@ -140,7 +142,7 @@ class Usage:
         self._pods[slot], self._keys[slot] = pod, key
         self._node[slot], self._number[slot], self._began[slot] = row, pod.number, now
         self._base[slot], self._best_effort[slot] = pod.base, best_effort
-        self._curve[slot] = [self._curve_id(curve) for curve in pod.curves]
+        self._curve[slot] = [self._curves.take(curve) for curve in pod.curves]
         self._on[row].add(slot)
         self.changes += 1
         return slot
@@ -148,6 +150,8 @@ class Usage:
     def end(self, slot: int) -> None:
         """Remove a pod."""
         self._on[int(self._node[slot])].discard(slot)
+        for number in self._curve[slot].tolist():
+            self._curves.release(number)
         self._pods[slot] = None
         self._base[slot] = 0.0
         self._free.append(slot)
@@ -159,24 +163,26 @@ class Usage:
         return wanted if self.limits is None else self.limits.apply(self, wanted)
 
     def wanted(self, now: float) -> Float64:
-        """Return (slots, 2) what each pod would use without limits; 0 for free slots."""
-        result = np.empty_like(self._base)
-        constants = np.array([_shape(curve, now) for curve in self._curves], np.float64)
-        noises = np.array([curve.noise for curve in self._curves], np.float64)
-        own_time = [i for i, curve in enumerate(self._curves) if curve.since == "running" and _moves(curve)]
-        for column in range(len(MEASURED)):
-            curve = self._curve[:, column]
-            if not len(self._curves):
-                result[:, column] = 0.0
-                continue
-            factor = constants[curve]
-            for index in own_time:
-                for slot in np.flatnonzero((curve == index) & (self._base[:, column] > 0)).tolist():
-                    factor[slot] = _shape(self._curves[index], now - float(self._began[slot]))
-            noise = noises[curve]
-            if noise.any():
-                factor = factor * (1.0 + noise * _noise(self._number, now, column))
-            result[:, column] = self._base[:, column] * factor
+        """Return (slots, 2) what each pod would use without limits, read-only; 0 for free slots."""
+        if self._wanted is None or self._wanted[:2] != (now, self.changes):
+            self._wanted = (now, self.changes, self._worked_out(now))
+        return self._wanted[2]
+
+    def _worked_out(self, now: float) -> Float64:
+        result = np.zeros_like(self._base)
+        if self._pods:
+            factors, noises = self._curves.factors(now), self._curves.noises
+            for column in range(len(MEASURED)):
+                curve, base = self._curve[:, column], self._base[:, column]
+                factor = factors[curve]
+                for number in self._curves.own_times:
+                    for slot in np.flatnonzero((curve == number) & (base > 0)).tolist():
+                        factor[slot] = self._curves.factor(number, now - float(self._began[slot]))
+                noise = noises[curve]
+                if noise.any():
+                    factor = factor * (1.0 + noise * _noise(self._number, now, column))
+                result[:, column] = base * factor
+        result.setflags(write=False)
         return result
 
     def of_nodes(self, pods: Float64) -> Float64:
@@ -201,14 +207,6 @@ class Usage:
             found.append((slot, pod, self._keys[slot]))
         return found
 
-    def _curve_id(self, curve: Curve) -> int:
-        known = self._curve_ids.get(id(curve))
-        if known is None:
-            known = self._curve_ids[id(curve)] = len(self._curves)
-            self._curves.append(curve)
-            self.varies = self.varies or _moves(curve) or curve.noise > 0
-        return known
-
     def _grow(self) -> None:
         old = len(self._pods)
         more = max(old, _FIRST_SLOTS)
@@ -221,20 +219,6 @@ class Usage:
         self._base = np.concatenate([self._base, np.zeros((more, len(MEASURED)), np.float64)])
         self._curve = np.concatenate([self._curve, np.zeros((more, len(MEASURED)), np.int64)])
         self._best_effort = np.concatenate([self._best_effort, np.zeros(more, np.bool_)])
-
-
-def _moves(curve: Curve) -> bool:
-    return curve.shape != "constant"
-
-
-def _shape(curve: Curve, at: float) -> float:
-    """Return the factor of the base at a time, without noise."""
-    if curve.shape == "sine":
-        return 1.0 + curve.amplitude * math.cos(2 * math.pi * (at - curve.peak_at) / curve.period)
-    if curve.shape == "steps":
-        index = bisect_right([step.at for step in curve.steps], at)
-        return curve.steps[index - 1].value if index else 1.0
-    return 1.0
 
 
 def _noise(numbers: Int64, now: float, column: int) -> Float64:
