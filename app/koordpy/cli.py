@@ -13,7 +13,6 @@ import click
 from koordpy import __version__
 from koordpy.commands.break_glass import break_glass
 from koordpy.commands.colocate import colocate
-from koordpy.commands.colocation import colocation
 from koordpy.commands.completion import complete_for_kubectl, completion
 from koordpy.commands.debug_client import DebugServer, address, component_option, transport
 from koordpy.commands.descheduler import descheduler
@@ -152,7 +151,6 @@ def health(debug_server: DebugServer, live: bool) -> None:
 
 cli.add_command(agent)
 cli.add_command(break_glass)
-cli.add_command(colocation)
 cli.add_command(colocate)
 cli.add_command(completion)
 cli.add_command(descheduler)

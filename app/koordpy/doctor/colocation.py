@@ -53,7 +53,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
         yield AREA.problem(
             place,
             f"{config.COLOCATION.key}: {error}; after a restart nothing is reconciled",
-            "correct the section; `koordpy colocation explain NODE` shows what is computed",
+            "correct the section; `koordpy colocate explain NODE` shows what is computed",
         )
         return
     if not colocation.cluster.enable:

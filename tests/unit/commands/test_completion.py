@@ -49,3 +49,10 @@ def test_kubectl_gets_the_completions_of_its_plugin() -> None:
     assert lines[-1] == ":4"
     commands = run("kubectl_complete", "w").stdout.split("\n")
     assert {line.partition("\t")[0] for line in commands} >= {"why", "whatif", "worker"}
+
+
+def test_the_commands_about_colocation_are_one_group() -> None:
+    commands = run("kubectl_complete", "colocate", "").stdout.split("\n")
+    assert {line.partition("\t")[0] for line in commands} >= {"explain", "estimate"}
+    [command, _] = run("kubectl_complete", "coloc").stdout.splitlines()
+    assert command.partition("\t")[0] == "colocate"

@@ -1,4 +1,4 @@
-"""How a node's resources came about: for `koordpy colocation explain` and the debug API."""
+"""How a node's resources came about: for `koordpy colocate explain` and the debug API."""
 
 from typing import Any, Protocol, runtime_checkable
 

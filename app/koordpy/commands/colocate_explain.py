@@ -1,4 +1,4 @@
-"""`koordpy colocation`: how the batch, mid and device resources of a node came about.
+"""`koordpy colocate explain`: how the batch, mid and device resources of a node came about.
 
 Everything is read from the API server and computed here, as the noderesource controller would; nothing is
 written, and no worker has to run.
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from koordpy.controllers.noderesource.explanation import NodeResourceExplanation
 
 
-@click.group(short_help="What nodes offer to pods of lower priority, and why.")
-def colocation() -> None:
-    """Show what nodes offer to batch and mid pods."""
-
-
-@colocation.command()
+@click.command(short_help="Show how the batch, mid and device resources of a node are computed.")
 @click.argument("node")
 @click.option("--config-namespace", default="koordinator-system", show_default=True)
 @click.option("--slo-config-name", default="slo-controller-config", show_default=True)
