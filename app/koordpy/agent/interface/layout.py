@@ -4,10 +4,14 @@ Paths are relative to the root of a subsystem and have no slash at the end.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from koordpy.api import qos as qos_classes
 from koordpy.api.core import Pod
 from koordpy.api.slo.host_application import CgroupPath, HostApplicationSpec
+
+ANNOTATION_MIRROR: Final = "kubernetes.io/config.mirror"
+"""On the object by which the API server shows a static pod: the UID that kubelet gave to that pod."""
 
 _SYSTEMD_SCOPE = {"docker": "docker-", "containerd": "cri-containerd-", "pouch": "pouch-", "cri-o": "crio-"}
 
@@ -33,7 +37,7 @@ class CgroupLayout:
     def pod(self, pod: Pod) -> str:
         """Return a pod's directory."""
         kube_qos = qos_classes.kube_qos(pod)
-        uid = pod.metadata.uid
+        uid = kubelet_uid(pod)
         if not self.systemd:
             return f"{self.qos(kube_qos)}/pod{uid}"
         infix = f"-{kube_qos.lower()}" if kube_qos in ("Burstable", "BestEffort") else ""
@@ -66,3 +70,11 @@ class CgroupLayout:
         }
         parts = [bases.get(path.base, ""), path.parent_dir, path.relative_path]
         return "/".join(part.strip("/") for part in parts if part.strip("/"))
+
+
+def kubelet_uid(pod: Pod) -> str:
+    """Return the UID by which kubelet knows a pod: that of its cgroup, its volumes, its CPUs.
+
+    The API server has another one for static pods.
+    """
+    return pod.metadata.annotations.get(ANNOTATION_MIRROR) or pod.metadata.uid

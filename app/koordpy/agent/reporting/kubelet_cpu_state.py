@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from koordpy.agent.interface.facts import Processor
+from koordpy.agent.interface.layout import kubelet_uid
 from koordpy.agent.interface.states import PodMeta
 from koordpy.agent.reporting.cpu_reservation import take_by_topology
 from koordpy.api import qos, quantity, resource_status
@@ -74,7 +75,7 @@ class KubeletCPUs:
             }
         except (msgspec.DecodeError, ValueError, AttributeError, TypeError) as error:
             raise StateFileError(f"the state of kubelet's CPU manager: {error}") from None
-        by_uid = {meta.pod.metadata.uid: meta for meta in pods}
+        by_uid = {kubelet_uid(meta.pod): meta for meta in pods}
         found = []
         for uid in sorted(sets):
             meta = by_uid.get(uid)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from koordpy.agent.interface import PodMeta
 from koordpy.agent.interface.facts import LocalStorageInfo
+from koordpy.agent.interface.layout import kubelet_uid
 from koordpy.api.slo.resource_qos import BlockCfg
 
 
@@ -64,7 +65,7 @@ class Disks:
             claim = volume.persistent_volume_claim
             names = [self.volume_of_claim(pod.pod.metadata.namespace, claim.claim_name)] if claim else []
             for found in names + ([volume.name] if volume.csi is not None else []):
-                number = self._of_mount(self._mount_point(pod.pod.metadata.uid, found))
+                number = self._of_mount(self._mount_point(kubelet_uid(pod.pod), found))
                 if not number:
                     raise TargetError(f"block {name!r}: the disk of volume {found!r} is not known")
         return number
