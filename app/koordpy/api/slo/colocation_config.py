@@ -80,8 +80,8 @@ class ColocationConfig:
         """Return the strategy of a node: of the first node strategy that selects it, else the cluster's; then
         its annotation's, then what its labels set. Nothing is validated here.
         """
-        found = first_for(self.nodes, labels)
-        strategy = merge(self.cluster, found.strategy) if found is not None else self.cluster
+        found = first_for(self.nodes, labels) if self.nodes else None
+        strategy = self.cluster if found is None or found.strategy is None else found.strategy
         text = (annotations or {}).get(extension.ANNOTATION_NODE_COLOCATION_STRATEGY)
         if text is not None:
             with suppress(DecodeError):

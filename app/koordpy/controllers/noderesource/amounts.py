@@ -17,6 +17,9 @@ from koordpy.lib import int64
 
 NANOS_PER_MILLI: Final = 10**6
 NANOS_PER_UNIT: Final = 10**9
+_EXACTLY_DIVIDED: Final = NANOS_PER_MILLI << 45
+_MOST_EXACT_PARTS: Final = 64
+_LARGEST_PLAIN: Final = NANOS_PER_MILLI << 62
 _GIGA: Final = 10**18
 
 
@@ -112,8 +115,17 @@ def quantity(amount: int, format: Format = Format.DECIMAL_SI) -> Quantity:
 
 def differs(old: WireQuantity, new: WireQuantity, threshold: float) -> bool:
     """Return whether an amount changed by more than a share of its old value."""
-    before, after = milli_value(old), milli_value(new)
+    before = _milli_of(old)
+    if old == new and before >= 0:
+        return False
+    after = _milli_of(new)
     return abs(float(int64.wrap(after - before))) > float(before) * threshold
+
+
+def _milli_of(amount: WireQuantity) -> int:
+    """Return thousandths, rounded as quantities are, without a parsed quantity for usual amounts."""
+    exact = nanos(amount)
+    return -(-exact // NANOS_PER_MILLI) if 0 <= exact < _LARGEST_PLAIN else milli_value(amount)
 
 
 def _away_from_zero(number: int, divisor: int) -> int:
@@ -121,5 +133,10 @@ def _away_from_zero(number: int, divisor: int) -> int:
 
 
 def divided(amount: int, parts: int) -> int:
-    """Return one of several parts, rounded up to thousandths; in billionths."""
+    """Return one of several parts, rounded up to thousandths; in billionths.
+
+    Koordinator divides doubles; up to some terabytes that is what integers give.
+    """
+    if 0 <= amount < _EXACTLY_DIVIDED and parts <= _MOST_EXACT_PARTS:
+        return -(-amount // (NANOS_PER_MILLI * parts)) * NANOS_PER_MILLI
     return math.ceil(float(milli(amount)) / float(parts)) * NANOS_PER_MILLI

@@ -12,12 +12,12 @@ from koordpy.api.meta import ResourceList, parse_time
 from koordpy.api.quantity import Quantity
 from koordpy.api.slo.colocation import ColocationStrategy
 from koordpy.lib import int64
-from koordpy.lib.go_number import parse_float
 
 from ..slo.node_state import NodeState
 from .amounts import differs
 from .interface import PluginError
 from .node_resource import NodeResource
+from .ratio import parse
 
 
 def is_stale(strategy: ColocationStrategy, node_metric: NodeMetric, now: datetime) -> bool:
@@ -34,7 +34,7 @@ def is_stale(strategy: ColocationStrategy, node_metric: NodeMetric, now: datetim
 
 def normalization_ratio(result: NodeResource) -> float:
     """Return the CPU normalization ratio that was computed now, -1 if there is none."""
-    ratio = parse_float(result.annotations.get(extension.ANNOTATION_CPU_NORMALIZATION_RATIO, ""))
+    ratio = parse(result.annotations.get(extension.ANNOTATION_CPU_NORMALIZATION_RATIO, ""))
     return -1.0 if ratio is None else ratio
 
 

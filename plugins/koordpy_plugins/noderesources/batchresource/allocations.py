@@ -3,8 +3,10 @@
 Source: Koordinator, `apis/slo/v1alpha1/node.go`.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 
@@ -18,6 +20,10 @@ from koordpy.controllers.noderesource.interface import PluginError
 
 _ORIGIN = extension.ANNOTATION_ORIGIN_EXTENDED_ALLOCATABLE
 _ALLOCATIONS = extension.ANNOTATION_THIRD_PARTY_ALLOCATIONS
+_OWN: Final = re.compile(
+    rf'{{"resources":{{"{extension.BATCH_CPU}":"[^"\\]*","{extension.BATCH_MEMORY}":"[^"\\]*"}}}}'
+)
+"""The annotation as it is written here, with nothing of others in it."""
 
 
 class _Origin(msgspec.Struct):
@@ -37,7 +43,7 @@ class _Allocations(msgspec.Struct):
 def record_origin(annotations: dict[str, str], amounts: Mapping[str, Quantity]) -> None:
     """Record batch resources in the annotation of a node; other resources in it stay."""
     text, written = annotations.get(_ORIGIN), _text(amounts)
-    if text is not None and text != written:
+    if text is not None and not _OWN.fullmatch(text):
         known: dict[str, Quantity] = {}
         with suppress(DecodeError, ValueError):
             known = resource_list.from_wire(reading.read(_Origin, reading.parse(text)).resources)

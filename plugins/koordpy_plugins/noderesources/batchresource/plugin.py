@@ -57,6 +57,8 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
         self.topologies = handle.cluster.store(NodeResourceTopology, optional=True)
         self.written: dict[str, datetime] = {}
         """When the topology of a node was last written."""
+        self._zones: dict[str, zones.ZoneAmounts] = {}
+        """What the zones of a node's present topology offer."""
         self._gauges = metrics.NodeGauges((extension.BATCH_CPU, "integer"), (extension.BATCH_MEMORY, "byte"))
 
     def setup(self) -> None:
@@ -84,13 +86,12 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
         topology = self.topologies.get("", node.name)
         if topology is not None and zones.has_resources(topology):
             try:
-                listed = [zones.allocatable(zone) for zone in topology.zones]
-                formats = [zones.memory_format(zone) for zone in topology.zones]
-                found = batch.for_zones(strategy, listed, known.reserved, demand)
+                read = self._read(topology)
+                found = batch.for_zones(strategy, read.allocatable, known.reserved, demand)
             except QuantityError as error:
                 log.error("node %s: no batch resources of NUMA zones: %s", node.name, error)
             else:
-                for zone, format, of_zone in zip(topology.zones, formats, found, strict=True):
+                for zone, format, of_zone in zip(topology.zones, read.formats, found, strict=True):
                     zone_cpu[zone.name] = Quantity.of(amounts.milli(of_zone.amounts.cpu))
                     zone_memory[zone.name] = amounts.quantity(of_zone.amounts.memory, format)
         return (
@@ -107,6 +108,13 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
                 message=offered.memory_message,
             ),
         )
+
+    def _read(self, topology: NodeResourceTopology) -> zones.ZoneAmounts:
+        """Return what the zones offer; a topology is read once. Raises QuantityError."""
+        known = self._zones.get(topology.metadata.name)
+        if known is None or known.topology is not topology:
+            known = self._zones[topology.metadata.name] = zones.amounts_of(topology)
+        return known
 
     def reset(self, node: NodeState, message: str) -> tuple[ResourceItem, ...]:
         """Remove the batch resources."""
@@ -194,6 +202,7 @@ class BatchResource(ResourceCalculate, NodePreUpdate, NodePrepare, NodeStatusChe
 
     def _topology_deleted(self, topology: NodeResourceTopology) -> None:
         self.written.pop(topology.metadata.name, None)
+        self._zones.pop(topology.metadata.name, None)
 
 
 class _Attempts:

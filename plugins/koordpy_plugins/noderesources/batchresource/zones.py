@@ -18,6 +18,7 @@ from koordpy.controllers.noderesource.amounts import Amounts, differs, read
 from koordpy.controllers.noderesource.toolkit import normalized
 
 _CHECKED: Final = (CPU, MEMORY)
+_FIELDS: Final = ("capacity", "allocatable", "available")
 _WRITTEN: Final = (extension.BATCH_CPU, extension.BATCH_MEMORY)
 
 
@@ -36,6 +37,23 @@ def memory_format(zone: Zone) -> Format:
     return next(
         (from_wire(item.allocatable).format for item in zone.resources if item.name == MEMORY),
         Format.BINARY_SI,
+    )
+
+
+class ZoneAmounts(msgspec.Struct, frozen=True):
+    """What the zones of a topology offer, by zone, and how their memory is written."""
+
+    topology: NodeResourceTopology
+    allocatable: list[Amounts]
+    formats: list[Format]
+
+
+def amounts_of(topology: NodeResourceTopology) -> ZoneAmounts:
+    """Return the amounts of all zones. Raises QuantityError."""
+    return ZoneAmounts(
+        topology,
+        [allocatable(zone) for zone in topology.zones],
+        [memory_format(zone) for zone in topology.zones],
     )
 
 
@@ -104,11 +122,9 @@ def wire(zones: Sequence[Zone]) -> list[dict[str, Any]]:
 
 
 def _changes(item: ZoneResource, text: str, threshold: float) -> ResourceList:
-    return {
-        field: text
-        for field in ("capacity", "allocatable", "available")
-        if differs(getattr(item, field), text, threshold)
-    }
+    if item.capacity == item.allocatable == item.available:
+        return dict.fromkeys(_FIELDS, text) if differs(item.capacity, text, threshold) else {}
+    return {field: text for field in _FIELDS if differs(getattr(item, field), text, threshold)}
 
 
 def _is_zero(item: ZoneResource) -> bool:
