@@ -64,10 +64,14 @@ Source: Koordinator, `pkg/features`.
 log = logging.getLogger(__name__)
 
 
-def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> FeatureGates:
+def chosen(
+    own: Mapping[str, FeatureSpec], settings: Mapping[str, bool], *, tolerant: bool = False
+) -> FeatureGates:
     """Return a part's own gates with the values in `settings`.
 
-    Raises FeatureGateError for an unknown name, PluginError when a plugin that declares gates is broken.
+    With `tolerant` an unknown gate, which may be that of a broken plugin, is logged and ignored. Raises
+    FeatureGateError for an unknown name, PluginError when a plugin of another kind that declares gates is
+    broken.
     """
     foreign = [name for name in settings if name not in own and name not in ("AllAlpha", "AllBeta")]
     if foreign:
@@ -75,6 +79,8 @@ def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> Feat
         for name in foreign:
             if name in KOORDINATOR - known.keys():
                 log.warning("feature gate %s of Koordinator has no effect: koordpy does not have it", name)
+            elif name not in known and tolerant:
+                log.warning("feature gate %s is ignored: no plugin that can be used declares it", name)
             elif name not in known:
                 raise unrecognized(name, known)
     return FeatureGates(own, {name: on for name, on in settings.items() if name not in foreign})
@@ -90,6 +96,6 @@ def _known() -> Mapping[str, FeatureSpec]:
         serving(),
         controllers.gate_specs(controllers.installed()),
         descheduling.installed().feature_gates(transformers.SPECS),
-        AgentPlugins.find().gate_specs(),
+        AgentPlugins.usable().gate_specs(),
     )
     return {name: spec for part in parts for name, spec in part.items()}

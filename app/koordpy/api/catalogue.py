@@ -171,7 +171,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         entry = self._entry(name)
         try:
             loaded: object = point.load()
-        except Exception as error:  # an import may raise anything
+        except (Exception, SystemExit) as error:  # an import may raise anything
             raise ImportFailed(f"{entry} cannot be imported: {type(error).__name__}: {error}") from error
         if not isinstance(loaded, type) or not issubclass(loaded, self.base):
             raise NotAPlugin(f"{entry}: got {loaded!r}, expected a subclass of {_path(self.base)}")

@@ -40,15 +40,23 @@ class AgentFlagsCommand(click.Command):
         return [*own, *options]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises Failure for what may be a flag of a plugin that cannot be loaded."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            _, broken = installed()
-            if not broken:
-                raise
-            reasons = "; ".join(broken)
-            raise Failure(f"{error.format_message()} Plugins that cannot be loaded: {reasons}") from None
+        """Parse the arguments. Where plugins cannot be loaded, unknown `--NAME=VALUE` may be theirs.
+
+        They are then named and ignored. Raises Failure for other options that may be a plugin's.
+        """
+        while True:
+            try:
+                return super().parse_args(ctx, list(args))
+            except click.NoSuchOption as error:
+                _, broken = installed()
+                if not broken:
+                    raise
+                reasons = "; ".join(broken)
+                if not any(arg.startswith(f"{error.option_name}=") for arg in args):
+                    message = f"{error.format_message()} Plugins that cannot be loaded: {reasons}"
+                    raise Failure(message) from None
+                args = [arg for arg in args if not arg.startswith(f"{error.option_name}=")]
+                click.echo(f"{error.option_name} is ignored: plugins cannot be loaded: {reasons}", err=True)
 
 
 def given(ctx: click.Context) -> dict[str, str]:
@@ -59,16 +67,11 @@ def given(ctx: click.Context) -> dict[str, str]:
 
 def installed() -> "tuple[list[type[NodePlugin]], list[str]]":
     """Return the plugins, and what is wrong with those that cannot be loaded."""
+    from koordpy.agent.engine.agent import FLAGGED_SERVICES
     from koordpy.agent.engine.plugins import Installed
-    from koordpy.api.plugin_errors import PluginError
 
-    types, broken = [], []
-    for name, catalogue in Installed.find():
-        try:
-            types.append(catalogue[name])
-        except PluginError as error:
-            broken.append(str(error))
-    return types, broken
+    found = Installed.usable(FLAGGED_SERVICES)
+    return found.types(), [str(error) for error in found.broken.values()]
 
 
 def _option(flag: "Flag") -> click.Option:

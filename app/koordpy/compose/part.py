@@ -150,6 +150,11 @@ class Part(ABC):
         return {}
 
     @property
+    def lacks_gates(self) -> bool:
+        """Whether gates of plugins of the part are not known; then unknown names are not refused."""
+        return False
+
+    @property
     def shutdown_delay(self) -> float:
         """Seconds that the process still answers after it was told to stop, until the cluster has noticed."""
         return 0.0

@@ -59,7 +59,8 @@ class Process(Context):
         self.routes: dict[str, Routes] = {}
         self.parts.extend(part(self) for part in installed.in_order(parts))
         specs = {name: spec for part in self.parts for name, spec in part.gates.items()}
-        self.gates = gates.chosen(specs, settings.feature_gates)
+        tolerant = any(part.lacks_gates for part in self.parts)
+        self.gates = gates.chosen(specs, settings.feature_gates, tolerant=tolerant)
         self._recording: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._has_started = False

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from koordpy.agent.engine.footprint import Limits, look
 from koordpy.agent.engine.supervisor import Supervisor
 from koordpy.agent.engine.unit import FAILURES, Unit
 from koordpy.agent.engine.watchdog import Watchdog
@@ -153,9 +154,9 @@ async def test_the_unit_that_leaves_files_open_is_named_when_there_are_too_many(
 
     it, other = unit(leak, "qos/Opener", sleep=soon), unit(work, "qos/Closer", sleep=soon)
     try:
-        async with Supervised(it, other, most_files=0) as supervisor:
-            await until(lambda: it.files > 0)
-            supervisor.check_files()
+        async with Supervised(it, other, limits=Limits(files=0)) as supervisor:
+            await until(lambda: it.left.files > 0)
+            supervisor.check_footprint(look(supervisor.limits))
             await until(lambda: it.restarts >= 1)
     finally:
         for each in files:

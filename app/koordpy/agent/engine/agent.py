@@ -86,8 +86,12 @@ class AgentError(Exception):
 
 
 def declared_flags(installed: Installed, given: Mapping[str, FlagValue] | None = None) -> FlagSet:
-    """Return the flags of the agent, its services and its plugins, some of them set. Raises FlagError."""
-    return flags_of([*FLAGGED_SERVICES, *installed.types()], given)
+    """Return the flags of the agent, its services and its plugins, some of them set. Raises FlagError.
+
+    Where plugins cannot be used, a flag that nothing declares may be theirs, and is ignored.
+    """
+    types = [*FLAGGED_SERVICES, *installed.types()]
+    return flags_of(types, given, ignore_unknown=bool(installed.broken))
 
 
 class NodeAgent:
@@ -162,13 +166,18 @@ class NodeAgent:
         )
         START_TIME.labels(settings.node_name).set(int(clock.now().timestamp()))
         self.supervisor = Supervisor(sleep=sleep)
+        for name, error in installed.broken.items():
+            log.error("%s; the agent runs without it", error)
+            self.supervisor.report(self._idle_unit(name), "import", str(error))
         self.host = PluginHost(installed, settings.args, self.handle)
         self.prediction = PredictServer(
             self.states, self.metrics, self.flags, lambda: nanoseconds(clock.now()), sleep
         )
-        self.hooks = RuntimeHooks(
+        self.hooks = RuntimeHooks.usable(
             [plugin for plugin in self.host.plugins if isinstance(plugin, Hook)], self.handle
         )
+        for name, reason in self.hooks.refused.items():
+            self.supervisor.report(self.host.runs[name].unit, "setup", reason)
         self._sync_timeout = settings.sync_timeout
         self.started: datetime | None = None
         """When the states were known, and the plugins started."""
@@ -321,6 +330,10 @@ class NodeAgent:
             service.sleep = unit.sleep
         return unit
 
+    def _idle_unit(self, name: str) -> Unit:
+        """Return the unit of a plugin that cannot be run."""
+        return Unit(name, _never, clock=self.handle.clock, sleep=self.handle.sleep)
+
     def _show_plugins(self, _: Request) -> Answer:
         return Answer.json({"plugins": [unit.document() for unit in self.supervisor.units.values()]})
 
@@ -334,3 +347,7 @@ class NodeAgent:
                 f"time out waiting for states informer caches to sync: node {self.handle.node_name!r}, its "
                 f"pods and NodeSLOs were not all seen within {self._sync_timeout:.0f} s"
             ) from None
+
+
+async def _never() -> None:
+    await asyncio.Event().wait()

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet
@@ -16,15 +16,22 @@ from koordpy.agent.interface.handle import Handle
 from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.states import CallbackScope
+from koordpy.api.config_model import ConfigError
 
 from .collecting import Collecting
 from .plugins import Installed, declare_series, flags_of
 from .supervisor import Supervisor
-from .unit import Unit
+from .time_limit import time_limit
+from .unit import CURRENT, Unit
 
 log = logging.getLogger(__name__)
 
 P = TypeVar("P", bound=NodePlugin)
+
+SETUP_SECONDS: Final = 15.0
+"""How long a constructor and `setup` may take each."""
+STOP_SECONDS: Final = 10.0
+"""How long `stop` may take."""
 
 
 class PluginRun:
@@ -41,6 +48,7 @@ class PluginRun:
             clock=handle.clock,
             sleep=handle.sleep,
             not_ready=self._not_ready,
+            replace=self._replace,
         )
         self.plugin: NodePlugin | None = None
         self.task: asyncio.Task[None] | None = None
@@ -50,13 +58,29 @@ class PluginRun:
         self._is_set_up = False
 
     def construct(self, args: Mapping[str, Any], handle: Handle) -> None:
-        """Construct the plugin with its arguments. Raises ConfigError."""
+        """Construct the plugin with its arguments. Raises ConfigError, MetricError."""
         callbacks = CallbackScope(handle.states)
-        plugin = self._make(replace(handle, sleep=self.unit.sleep, states=callbacks), args)
+        with time_limit(SETUP_SECONDS):
+            plugin = self._make(replace(handle, sleep=self.unit.sleep, states=callbacks), args)
+        declare_series([type(plugin)], handle.metrics)
         self.forget()
         self._callbacks, self._args, self._handle, self.plugin = callbacks, args, handle, plugin
         self.unit.package = type(plugin).__module__.rpartition(".")[0] or type(plugin).__module__
         self.unit.round_timeout = plugin.round_timeout if isinstance(plugin, QOSPlugin) else None
+
+    def try_construct(self, args: Mapping[str, Any], handle: Handle) -> None:
+        """Construct the plugin; a failure is logged and counted, and tried again when the plugin is run.
+
+        Raises ConfigError for arguments that the plugin rejects.
+        """
+        self._args, self._handle = args, handle
+        try:
+            self.construct(args, handle)
+        except Exception as error:
+            if isinstance(error.__cause__, ConfigError):
+                raise
+            log.exception("%s cannot be created", self.unit.name)
+            self.unit.failed("setup", f"cannot be created: {error}")
 
     def forget(self) -> None:
         """Unregister the callbacks of the plugin."""
@@ -66,9 +90,11 @@ class PluginRun:
 
     def set_up(self) -> None:
         """Set up the plugin; a failure is logged and counted, and tried again when the plugin is run."""
-        assert self.plugin is not None
+        if self.plugin is None:
+            return
         try:
-            self.plugin.setup()
+            with time_limit(SETUP_SECONDS):
+                self.plugin.setup()
             self._is_set_up = True
         except Exception as error:
             log.exception("%s: setup failed", self.unit.name)
@@ -76,8 +102,13 @@ class PluginRun:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the plugin's gate is on."""
-        return self.plugin is not None and self.plugin.is_enabled()
+        """Whether the plugin's gate is on, or whether that is not known because the plugin fails."""
+        try:
+            return self.plugin is None or self.plugin.is_enabled()
+        except Exception as error:
+            log.exception("%s: is_enabled failed", self.unit.name)
+            self.unit.failed("raised", f"is_enabled raised: {type(error).__name__}: {error}")
+            return False
 
     async def stop(self) -> None:
         """End the run, and let the plugin revert what must not be left behind."""
@@ -87,18 +118,38 @@ class PluginRun:
             await asyncio.gather(self.task, return_exceptions=True)
             self.task = None
         if was_running and isinstance(self.plugin, QOSPlugin):
-            try:
-                await self.plugin.stop()
-            except Exception:
-                log.exception("%s failed to stop", self.unit.name)
+            await self._revert(self.plugin)
+
+    async def _revert(self, plugin: QOSPlugin) -> None:
+        """Let a plugin revert what must not be left behind, though not for ever."""
+        token = CURRENT.set(self.unit)  # if it blocks the event loop it is interrupted
+        try:
+            stopping = asyncio.create_task(_stop(plugin), name=f"stop {self.unit.name}")
+        finally:
+            CURRENT.reset(token)
+        await asyncio.wait({stopping}, timeout=STOP_SECONDS)
+        if not stopping.done():
+            stopping.cancel()
+            log.error("%s has not stopped within %g s; it is left behind", self.unit.name, STOP_SECONDS)
+            self.unit.failed("hung", "did not stop")
+        elif not stopping.cancelled() and (error := stopping.exception()) is not None:
+            log.error("%s failed to stop", self.unit.name, exc_info=error)
+            self.unit.failed("raised", f"stop raised: {type(error).__name__}: {error}")
+
+    def _replace(self) -> None:
+        """Take another plugin in the next run: what this one has piled up goes with it."""
+        self._is_set_up = False
 
     async def _work(self) -> None:
         if not self._is_set_up:
             self.construct(self._args, self._handle)
             assert self.plugin is not None
-            self.plugin.setup()
+            with time_limit(SETUP_SECONDS):
+                self.plugin.setup()
             self._is_set_up = True
         plugin = self.plugin
+        if plugin is not None and not plugin.is_enabled():
+            await asyncio.Event().wait()
         if isinstance(plugin, Collector):
             seconds = self._handle.flags.duration(plugin.interval_flag).total_seconds()
             self._collecting = Collecting(plugin, seconds, sleep=self.unit.sleep)
@@ -116,19 +167,18 @@ class PluginHost:
     """All plugins of the agent: `set_up`, then `start`; `apply` changes them while they run."""
 
     def __init__(self, installed: Installed, args: Mapping[str, Mapping[str, Any]], handle: Handle) -> None:
-        """Construct all plugins. Raises ConfigError; MetricError for contradicting series of collectors."""
+        """Construct all plugins. Raises ConfigError for arguments that one of them rejects."""
         self.installed, self._args, self._handle = installed, args, handle
         installed.check(args)
-        declare_series(installed.types(), handle.metrics)
         self.runs: dict[str, PluginRun] = {}
         for name, catalogue in installed:
             kind = catalogue.group.rpartition(".")[2]
             run = self.runs[name] = PluginRun(name, kind, installed.maker(name), handle)
-            run.construct(args.get(name, {}), handle)
+            run.try_construct(args.get(name, {}), handle)
 
     def of(self, type_: type[P]) -> list[P]:
         """Return the plugins of a kind whose gate is on, by name."""
-        enabled = (run.plugin for run in self.runs.values() if run.is_enabled)
+        enabled = (run.plugin for run in self.runs.values() if run.plugin is not None and run.is_enabled)
         return [plugin for plugin in enabled if isinstance(plugin, type_)]
 
     @property
@@ -152,9 +202,12 @@ class PluginHost:
             self._start(run, supervisor, without)
 
     def _start(self, run: PluginRun, supervisor: Supervisor, without: tuple[type[NodePlugin], ...]) -> None:
-        plugin = run.plugin
-        if isinstance(plugin, (Collector, QOSPlugin)) and run.is_enabled and not isinstance(plugin, without):
+        type_ = self.installed.type(run.name)
+        runs_by_itself = issubclass(type_, (Collector, QOSPlugin)) and not issubclass(type_, without)
+        if runs_by_itself and run.is_enabled:
             run.task = asyncio.create_task(supervisor.keep(run.unit), name=f"keep {run.unit.name}")
+        elif run.unit.problem is not None:
+            supervisor.units[run.unit.name] = run.unit  # it is shown, although it does not run
 
     async def stop(self) -> None:
         """Stop all plugins, the last started one first."""
@@ -183,7 +236,8 @@ class PluginHost:
             run = self.runs[name]
             await run.stop()
             run.unit.problem = None
-            run.construct(args.get(name, {}), handle)
+            supervisor.units.pop(run.unit.name, None)
+            run.try_construct(args.get(name, {}), handle)
             run.set_up()
             self._start(run, supervisor, without)
         return affected
@@ -219,3 +273,7 @@ def _flags_of(type_: type[NodePlugin]) -> Iterator[str]:
 
 def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> set[str]:
     return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+
+
+async def _stop(plugin: QOSPlugin) -> None:
+    await plugin.stop()

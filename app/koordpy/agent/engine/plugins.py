@@ -1,8 +1,10 @@
 """The installed plugins of the node agent, of all kinds: how they are found and constructed, their flags."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from koordpy.agent.cgroups.executor import Executor
@@ -18,12 +20,19 @@ from koordpy.agent.interface.service import DeclaresFlags
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.field_error import FieldError, shown
-from koordpy.api.plugin_errors import DuplicateName
+from koordpy.api.plugin_errors import DuplicateName, PluginError
 from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, parse, unrecognized
 from koordpy.lib.nearest import suggestion
 
+from .time_limit import time_limit
+
+log = logging.getLogger(__name__)
+
 QOS_EXTENSION_PLUGINS: Final = "qos-extension-plugins"
 """The flag that switches third-party plugins by their gates, besides `--feature-gates`."""
+
+IMPORT_SECONDS: Final = 60.0
+"""How long the package of a plugin may take to be imported."""
 
 _ARGS: Final = "agent.args"
 
@@ -40,11 +49,55 @@ class Installed:
     """The plugins by entry point group. No two have the same name, because arguments go by names alone."""
 
     catalogues: Mapping[str, Catalogue[NodePlugin]]
+    broken: Mapping[str, PluginError] = field(default_factory=dict)
+    """Why installed plugins cannot be used, by `KIND/NAME`; only `usable` leaves them out."""
 
     @classmethod
     def find(cls) -> "Installed":
         """Return the installed plugins. Raises DuplicateName."""
         return cls._of({group: Catalogue(group, base) for group, base in GROUPS.items()})
+
+    @classmethod
+    def usable(cls, services: Iterable[type[DeclaresFlags]] = ()) -> "Installed":
+        """Return the installed plugins that can be imported and do not contradict others.
+
+        A broken package takes only its own plugins away: `broken` has the reasons. `services` have flags that
+        no plugin may declare with another default. Of two plugins that contradict each other koordpy's own is
+        used, else the first by name.
+        """
+        flags, gates = flags_of(services), dict(GATES)
+        names: dict[str, EntryPoint] = {}
+        accepted: dict[str, list[EntryPoint]] = {group: [] for group in GROUPS}
+        broken: dict[str, PluginError] = {}
+        for group, point in _entry_points():
+            known = names.get(point.name)
+            if known is not None and (known.group, known.value) == (group, point.value):
+                continue  # the same distribution is on the path twice
+            try:
+                if known is not None:
+                    raise DuplicateName(
+                        f"{point.name!r} is a plugin of group {known.group} ({known.value}) and another of "
+                        f"group {group} ({point.value})"
+                    )
+                catalogue = Catalogue(group, GROUPS[group], [point])
+                with time_limit(IMPORT_SECONDS):
+                    type_ = catalogue[point.name]
+                    trial = flags.copy()
+                    type_.init_flags(trial)
+                gates, flags = catalogue.feature_gates(gates), trial
+            except PluginError as error:
+                reason = error
+            except Exception as error:
+                reason = PluginError(f"plugin {point.name!r} of group {group} ({point.value}): {error}")
+                reason.__cause__ = error
+            else:
+                names[point.name] = point
+                accepted[group].append(point)
+                continue
+            origin = "" if known is None else f" of {point.value}"
+            broken[f"{group.rpartition('.')[2]}/{point.name}{origin}"] = reason
+        found = {group: Catalogue(group, base, accepted[group]) for group, base in GROUPS.items()}
+        return cls(found, broken)
 
     @classmethod
     def of(cls, *types: type[NodePlugin]) -> "Installed":
@@ -98,9 +151,11 @@ class Installed:
                 if issubclass(type_, Collector | QOSPlugin)
                 for name in type_.feature_gates
             } - KOORDLET.keys()
-            for name in given:
-                if name not in known:
+            for name in [each for each in given if each not in known]:
+                if not self.broken:
                     raise unrecognized(name, known)
+                log.warning("flag %s: no plugin that can be used declares %s", QOS_EXTENSION_PLUGINS, name)
+                del given[name]
         except FeatureGateError as error:
             raise FlagError(f"flag {QOS_EXTENSION_PLUGINS}: {error}") from None
         return given
@@ -108,8 +163,9 @@ class Installed:
     def check(self, args: Mapping[str, Mapping[str, Any]]) -> None:
         """Raise ConfigError for arguments of a plugin that is not installed, or that it does not take."""
         known = {name for name, _ in self}
+        broken = {name.partition("/")[2] for name in self.broken}
         for name in args:
-            if name not in known:
+            if name not in known and name not in broken:
                 groups = " or ".join(self.catalogues)
                 hint = suggestion(name, known) if known else "none is installed"
                 message = (
@@ -136,6 +192,17 @@ class Installed:
         return next(catalogue for known, catalogue in self if known == name)
 
 
+def _entry_points() -> list[tuple[str, EntryPoint]]:
+    """Return the entry points with their groups, koordpy's own first."""
+    order = list(GROUPS)
+    found = [(group, point) for group in order for point in entry_points(group=group)]
+    return sorted(found, key=lambda each: (not _is_own(each[1]), order.index(each[0]), each[1].name))
+
+
+def _is_own(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == "koordpy"
+
+
 def _named(handle: Handle, plugin: str) -> Handle:
     """Return a handle with which a plugin's name is remembered with what it changes."""
     if not isinstance(handle.executor, Executor):
@@ -151,13 +218,24 @@ def declare_series(types: Iterable[type[NodePlugin]], metrics: Metrics) -> None:
                 metrics.declare(kind)
 
 
-def flags_of(types: Iterable[type[DeclaresFlags]], given: Mapping[str, FlagValue] | None = None) -> FlagSet:
-    """Return the flags of the agent itself and of these types, some of them set. Raises FlagError."""
+def flags_of(
+    types: Iterable[type[DeclaresFlags]],
+    given: Mapping[str, FlagValue] | None = None,
+    *,
+    ignore_unknown: bool = False,
+) -> FlagSet:
+    """Return the flags of the agent itself and of these types, some of them set. Raises FlagError.
+
+    With `ignore_unknown` flags that nothing declares are named in the log and ignored.
+    """
     flags = FlagSet()
     flags.declare(COLLECT_INTERVAL, timedelta(seconds=1), "time between two measurements of usage")
     flags.declare(QOS_EXTENSION_PLUGINS, "", "gates of third-party QoS plugins, such as A=true,B=false")
     for type_ in types:
         type_.init_flags(flags)
     for name, value in (given or {}).items():
-        flags.set(name, value)
+        if ignore_unknown and name not in flags:
+            log.warning("flag %s is ignored: no plugin that can be used declares it", name)
+        else:
+            flags.set(name, value)
     return flags

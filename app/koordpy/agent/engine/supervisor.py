@@ -4,19 +4,21 @@ A unit that raises, returns, hangs or leaks is logged, counted and started again
 
 - *hangs in an await*: a round takes longer than the unit's `round_timeout`; it is cancelled.
 - *blocks the event loop*: noticed, named and interrupted by the watchdog thread (`watchdog.py`).
-- *leaks*: it has more than `MOST_TASKS` unfinished tasks, or the process runs out of file descriptors and the
-  rounds of this unit left most of them open. Tasks that are left when a run ends are cancelled.
+- *leaks*: it has more than `MOST_TASKS` unfinished tasks, or the process has too many open files or threads,
+  or nears its memory limit, and the rounds of this unit left most of them behind (`footprint.py`). A plugin
+  that leaks is constructed anew. Tasks that are left when a run ends are cancelled.
 """
 
 import asyncio
 import logging
-import resource
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, cast
 
 from prometheus_client import Gauge
 
-from .unit import CURRENT, Unit, open_files
+from .footprint import Footprint, Limits, look
+from .time_limit import TookTooLong
+from .unit import CURRENT, LONGEST_BACKOFF, Unit
 from .watchdog import Blocked, Watchdog
 
 log = logging.getLogger(__name__)
@@ -24,19 +26,17 @@ log = logging.getLogger(__name__)
 MOST_TASKS: Final = 256
 """Unfinished tasks of one unit."""
 
-MOST_FILES: Final = 0.5
-"""The share of the file descriptors that the process may open."""
-
 OPEN_FILES: Final = Gauge("koordpy_agent_open_files", "Open file descriptors of the node agent.")
+THREADS: Final = Gauge("koordpy_agent_threads", "Threads of the node agent.")
 
 CHECK_SECONDS: Final = 1.0
-_FILES_EVERY: Final = 60
+_LOOK_EVERY: Final = 10
 _HEALTHY_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
 
 
 class Leak(Exception):
-    """A unit leaks tasks or file descriptors."""
+    """A unit leaks tasks, file descriptors, threads or memory."""
 
 
 class RoundTimeout(Exception):
@@ -52,13 +52,12 @@ class Supervisor:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         watchdog: Watchdog | None = None,
         most_tasks: int = MOST_TASKS,
-        most_files: int | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.units: dict[str, Unit] = {}
         self._sleep, self._most_tasks = sleep, most_tasks
         self.watchdog = watchdog or Watchdog()
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._most_files = int(limit * MOST_FILES) if most_files is None else most_files
+        self.limits = limits or Limits.of_process()
         self._why: dict[Unit, Exception] = {}
         self._cancelled_at: dict[Unit, float] = {}
         self._checks = 0
@@ -88,11 +87,16 @@ class Supervisor:
                 await self._run_once(unit)
                 if clock.time() - began >= _HEALTHY_SECONDS:
                     unit.backoff.reset()
-                unit.retried_in = unit.backoff.next()
+                unit.retried_in = LONGEST_BACKOFF if unit.has_blocked else unit.backoff.next()
                 await self._sleep(unit.retried_in)
                 unit.restarted()
         finally:
             self.units.pop(unit.name, None)
+
+    def report(self, unit: Unit, reason: str, problem: str) -> None:
+        """Show a unit that failed before it could be run; `reason` is one of few words, for the metric."""
+        self.units[unit.name] = unit
+        unit.failed(reason, problem)
 
     async def _run_once(self, unit: Unit) -> None:
         """Run a unit once, and note how it ended. Only a cancellation of the caller is raised."""
@@ -116,6 +120,7 @@ class Supervisor:
 
     def _note_end(self, unit: Unit, task: asyncio.Task[object]) -> None:
         why = self._why.pop(unit, None)
+        unit.has_blocked = False
         self._cancelled_at.pop(unit, None)
         if not task.done():
             log.error("%s does not end although it was cancelled; it is left behind", unit.name)
@@ -123,6 +128,7 @@ class Supervisor:
             reason = "leaked" if isinstance(why, Leak) else "hung"
             log.error("%s %s: %s; it is started again", unit.name, reason, why)
             unit.failed(reason, f"{reason}: {why}")
+            unit.replace()
         elif task.cancelled():
             log.error("%s cancelled itself; it is started again", unit.name)
             unit.failed("ended", "cancelled itself")
@@ -131,6 +137,7 @@ class Supervisor:
             unit.failed("ended", "returned")
         else:
             log.error("%s failed; it is started again", unit.name, exc_info=error)
+            unit.has_blocked = isinstance(error, Blocked | TookTooLong)
             if not isinstance(error, Blocked):  # the watchdog has counted that
                 unit.failed("raised", f"raised: {type(error).__name__}: {error}")
 
@@ -139,8 +146,8 @@ class Supervisor:
     def check(self) -> None:
         """Cancel the units that hang or leak; leave behind those that do not end then."""
         now = asyncio.get_running_loop().time()
-        if self._checks % _FILES_EVERY == 0:
-            self.check_files()
+        if self._checks % _LOOK_EVERY == 0:
+            self.check_footprint(look(self.limits))
         self._checks += 1
         for unit in list(self.units.values()):
             if unit in self._cancelled_at and now - self._cancelled_at[unit] > _STOP_SECONDS:
@@ -161,15 +168,17 @@ class Supervisor:
             self._cancelled_at[unit] = asyncio.get_running_loop().time()
             unit.main.cancel()
 
-    def check_files(self) -> None:
-        """Cancel the unit whose rounds left most file descriptors open, if the process has too many."""
-        count = open_files()
-        OPEN_FILES.set(count)
-        growing = max(self.units.values(), key=lambda unit: unit.files, default=None)
-        if count > self._most_files and growing is not None and growing.files > 0:
-            problem = f"the process has {count} open files, and rounds of this plugin left most of them open"
-            growing.files = 0
-            self._cancel(growing, Leak(problem))
+    def check_footprint(self, held: Footprint) -> None:
+        """Cancel the unit whose rounds left most behind of what the process has too much of."""
+        OPEN_FILES.set(held.files)
+        THREADS.set(held.threads)
+        for what, words in self.limits.excess(held).items():
+            growing = max(self.units.values(), key=lambda unit: getattr(unit.left, what), default=None)
+            if growing is not None and getattr(growing.left, what) >= self.limits.least(what):
+                growing.left = Footprint()
+                self._cancel(
+                    growing, Leak(f"the process has {words}, and rounds of this plugin left most behind")
+                )
 
     def _make_task(
         self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any

@@ -5,7 +5,6 @@ A round ends when the unit calls its `sleep`, and the next one begins when that 
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final
@@ -15,6 +14,9 @@ from prometheus_client import Counter, Gauge
 
 from koordpy.lib.clock import Clock
 from koordpy.lib.supervise import Backoff
+
+from .footprint import Footprint, open_files, resident_bytes, threads
+from .footprint import is_short as memory_is_short
 
 FAILURES: Final = Counter(
     "koordpy_agent_plugin_failures_total",
@@ -38,12 +40,7 @@ LONGEST_BACKOFF: Final = 60.0
 """Seconds."""
 
 _FILES_EVERY: Final = 30
-"""Of so many rounds one is examined for file descriptors that it leaves open."""
-
-
-def open_files() -> int:
-    """Return the number of this process's open file descriptors."""
-    return len(os.listdir("/proc/self/fd"))
+"""Of so many rounds one is examined for file descriptors and threads that it leaves behind."""
 
 
 class Unit:
@@ -51,6 +48,7 @@ class Unit:
 
     `run` is called again after it ended. `round_timeout` limits the seconds of a round, from the second one
     on. `package` is the package of its code, by which callbacks are recognized that run in others' tasks.
+    `replace` is called after a leak, before the next run.
     """
 
     def __init__(
@@ -63,6 +61,7 @@ class Unit:
         not_ready: Callable[[], str | None] = lambda: None,
         round_timeout: float | None = None,
         package: str = "",
+        replace: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.run, self.round_timeout, self.package = name, run, round_timeout, package
         self._clock, self._base_sleep, self._not_ready = clock, sleep, not_ready
@@ -77,13 +76,16 @@ class Unit:
         """The last failure, until a round has ended after it."""
         self.retried_in: float | None = None
         """Seconds of the present wait before the next start; None while it runs."""
+        self.has_blocked = False
+        """Whether the last run ended because it blocked the event loop; then the next one waits longer."""
         self.last_success: float | None = None
         self.round_seconds: float | None = None
-        self.files = 0
-        """File descriptors that the examined rounds left open."""
+        self.replace = replace
+        self.left = Footprint()
+        """What the examined rounds left behind."""
         self.abandoned: asyncio.Future[None] | None = None
         """Done if the run is left behind, because it did not end."""
-        self._files_before: int | None = None
+        self._before = Footprint()
         self._began: float | None = None
         self._last_success, self._round, self._running, self._tasks_metric = (
             metric.labels(name) for metric in (LAST_SUCCESS, ROUND, RUNNING, TASKS)
@@ -99,7 +101,10 @@ class Unit:
             self.end_round()
         await self._base_sleep(seconds)
         if is_main:
-            self._files_before = open_files() if self.rounds % _FILES_EVERY == 0 else None
+            examined = self.rounds % _FILES_EVERY == 0
+            self._before.files = open_files() if examined else 0
+            self._before.threads = threads() if examined else 0
+            self._before.memory = resident_bytes() if memory_is_short() else 0
             self._began = self._clock.monotonic()
 
     def end_round(self) -> None:
@@ -108,9 +113,14 @@ class Unit:
         if self._began is not None:
             self.round_seconds = now - self._began
             self._round.set(self.round_seconds)
-        if self._files_before is not None:
-            self.files = max(0, self.files + open_files() - self._files_before)
-            self._files_before = None
+        left, before = self.left, self._before
+        if before.files:
+            left.files = max(0, left.files + open_files() - before.files)
+        if before.threads:
+            left.threads = max(0, left.threads + threads() - before.threads)
+        if before.memory:
+            left.memory = max(0, left.memory + resident_bytes() - before.memory)
+        before.files = before.threads = before.memory = 0
         self._began = None
         self.rounds += 1
         self.problem = None

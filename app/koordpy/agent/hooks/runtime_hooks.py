@@ -39,7 +39,31 @@ class RuntimeHooks:
         """Use the hooks whose gates are on. Raises HookError if two of them contradict each other."""
         self._due = asyncio.Event()
         self._rounds = 0
+        self.refused: dict[str, str] = {}
+        """Why hooks are not used although their gates are on; only `usable` leaves some out."""
         self._use(hooks, handle)
+
+    @classmethod
+    def usable(cls, hooks: Iterable[Hook], handle: Handle) -> "RuntimeHooks":
+        """Use all hooks, or those that work and contradict no other; koordpy's own have precedence."""
+        every = list(hooks)
+        try:
+            return cls(every, handle)
+        except Exception as error:
+            log.warning("not all runtime hooks can be used: %s", error)
+        accepted: list[Hook] = []
+        refused: dict[str, str] = {}
+        for hook in sorted(every, key=lambda hook: (not _is_own(hook), hook.name)):
+            try:
+                cls([*accepted, hook], handle)
+            except Exception as error:
+                log.exception("runtime hook %s is not used", hook.name)
+                refused[hook.name] = f"is not used: {type(error).__name__}: {error}"
+            else:
+                accepted.append(hook)
+        made = cls(accepted, handle)
+        made.refused = refused
+        return made
 
     def _use(self, hooks: Iterable[Hook], handle: Handle) -> None:
         used = [hook for hook in sorted(hooks, key=lambda hook: hook.name) if _is_used(hook)]
@@ -178,6 +202,10 @@ class RuntimeHooks:
         for application in slo.host_applications if slo is not None else ():
             request = hook_requests.host_application(layout, application)
             yield self.reconcilers.wanted(Level.HOST_APPLICATION, request)
+
+
+def _is_own(hook: Hook) -> bool:
+    return type(hook).__module__.startswith("koordpy_plugins.")
 
 
 def _is_used(hook: Hook) -> bool:

@@ -67,6 +67,15 @@ class FlagSet:
         self._flags: dict[str, Flag] = {}
         self._values: dict[str, FlagValue] = {}
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._flags
+
+    def copy(self) -> "FlagSet":
+        """Return the same flags and values in a set of their own."""
+        made = FlagSet()
+        made._flags, made._values = dict(self._flags), dict(self._values)
+        return made
+
     def declare(self, name: str, default: FlagValue, description: str) -> None:
         """Declare a flag. Raises FlagError for a bad name, or another default than declared before."""
         if not _NAME.fullmatch(name):

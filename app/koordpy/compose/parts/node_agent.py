@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Final
 
-from koordpy.agent.engine.agent import NodeAgent
+from koordpy.agent.engine.agent import FLAGGED_SERVICES, NodeAgent
 from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.reloading import Desired, Reloading
 from koordpy.agent.reporting import node_metric, topology_reporter
@@ -38,7 +38,7 @@ class NodeAgentPart(WorkingPart):
 
     def __init__(self, process: Context) -> None:
         super().__init__(process)
-        self.installed = Installed.find()
+        self.installed = Installed.usable(FLAGGED_SERVICES)
         self._reloading: Reloading | None = None
 
     @classmethod
@@ -53,6 +53,11 @@ class NodeAgentPart(WorkingPart):
     def gates(self) -> Mapping[str, FeatureSpec]:
         """The gates of all installed plugins of the agent."""
         return self.installed.gate_specs()
+
+    @property
+    def lacks_gates(self) -> bool:
+        """Whether plugins cannot be used, so that their gates are not known."""
+        return bool(self.installed.broken)
 
     def prepare(self) -> None:
         """Set up the plugins on the files of this node. Raises FlagError, AgentError, too."""
