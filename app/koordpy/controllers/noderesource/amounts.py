@@ -56,6 +56,7 @@ def read(amounts: Mapping[str, WireQuantity]) -> Amounts:
 
 _LONGEST_PLAIN: Final = 15
 _UNITS: Final = {"m": NANOS_PER_MILLI, "n": 1, "u": 1000}
+_LARGEST_BINARY: Final = int64.MAX * NANOS_PER_UNIT
 _BINARY: Final = {
     "Ki": NANOS_PER_UNIT << 10,
     "Mi": NANOS_PER_UNIT << 20,
@@ -76,7 +77,9 @@ def nanos(amount: WireQuantity | None) -> int:
         if (unit := _UNITS.get(amount[-1:])) is not None and (number := amount[:-1]).isdigit():
             return int(number) * unit
         if (unit := _BINARY.get(amount[-2:])) is not None and (number := amount[:-2]).isdigit():
-            return int(number) * unit
+            exact = int(number) * unit
+            if exact <= _LARGEST_BINARY:  # more is cut off
+                return exact
     return nano_value(amount)
 
 
@@ -116,7 +119,7 @@ def quantity(amount: int, format: Format = Format.DECIMAL_SI) -> Quantity:
 def differs(old: WireQuantity, new: WireQuantity, threshold: float) -> bool:
     """Return whether an amount changed by more than a share of its old value."""
     before = _milli_of(old)
-    if old == new and before >= 0:
+    if old == new and before >= 0 and threshold >= 0:
         return False
     after = _milli_of(new)
     return abs(float(int64.wrap(after - before))) > float(before) * threshold

@@ -1,16 +1,20 @@
 """The formulas of batch and mid resources, with the figures that Koordinator's own tests fix."""
 
+import math
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.quantity import parse
 from koordpy.api.scheme import decode
 from koordpy.api.slo.colocation import DEFAULT
 from koordpy.controllers.noderesource import batch, mid
-from koordpy.controllers.noderesource.amounts import Amounts, milli, read, whole
+from koordpy.controllers.noderesource.amounts import Amounts, differs, divided, milli, nanos, read, whole
 from koordpy.controllers.noderesource.demand import Demand, PodFacts, demand_of
 
 CAPACITY = {"cpu": "100", "memory": "120G"}
@@ -201,3 +205,32 @@ def test_mid_resources(
     known = demand_of([], decode(NodeMetric, metric))
     found = mid.for_node(strategy, read(CAPACITY_OF_MID), dict(CAPACITY_OF_MID), Amounts(), known)
     assert (found.milli_cpu, found.memory) == (cpu, memory * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "threshold", "expected"),
+    [
+        ("10", "11", 0.1, False),
+        ("10", "11001m", 0.1, True),
+        ("10", "8999m", 0.1, True),
+        ("0", "1m", 0.1, True),
+        ("0", "0", 0.1, False),
+        ("10", "10", -1.0, True),
+        ("1Gi", "1073741824", 0.1, False),
+        ("1500u", "2m", 0.5, False),
+    ],
+)
+def test_an_amount_differs_by_more_than_a_share_of_the_old_one(
+    old: str, new: str, threshold: float, *, expected: bool
+) -> None:
+    assert differs(old, new, threshold) is expected
+
+
+@given(st.integers(0, 1 << 70), st.integers(1, 70))
+def test_dividing_gives_what_dividing_doubles_gives(amount: int, parts: int) -> None:
+    assert divided(amount, parts) == math.ceil(float(milli(amount)) / float(parts)) * 10**6
+
+
+@given(st.sampled_from(["", "m", "u", "n", "k", "M", "G", "Ki", "Mi", "Gi", "Ti"]), st.integers(0, 10**17))
+def test_amounts_are_read_as_quantities_are(suffix: str, number: int) -> None:
+    assert nanos(f"{number}{suffix}") == parse(f"{number}{suffix}").nano_value()
