@@ -1,29 +1,24 @@
 """What is kept of one pod or container between measurements: open files, the last reading, its series."""
 
 import logging
-import resource
 
 from koordpy.agent.interface import Handle
 from koordpy.agent.toolkit.cpu_time import CPUTime
-from koordpy.agent.toolkit.kept_file import KeptFile, read_once
-from koordpy.agent.toolkit.memory_stat import MemoryStat, numa_bytes
 from koordpy.agent.toolkit.pod_groups import Group
+
+from .memory_reader import MemoryReader
 
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT = 5
 """The most rounds between two attempts to read a group without a cgroup, such as a terminated container."""
-_PAGE_SIZE = resource.getpagesize()
 
 
 class MeasuredGroup:
     """A pod or container that is measured."""
 
     __slots__ = (
-        "_memory_file",
-        "_memory_stat",
-        "_numa_path",
-        "_unified",
+        "_memory",
         "cpu",
         "cpu_series",
         "failures",
@@ -46,22 +41,16 @@ class MeasuredGroup:
         self.failures = 0
         self.wait = 0
         """Rounds left before it is read again after a failure."""
-        self._unified = cgroups.unified
-        self._memory_stat = MemoryStat(unified=cgroups.unified)
-        self._memory_file = KeptFile(cgroups.path("memory.stat", group.directory))
-        self._numa_path = self._memory_file.path.removesuffix("memory.stat") + "memory.numa_stat"
+        self._memory = MemoryReader(cgroups, group.directory)
 
     def read_memory(self) -> int:
         """Return the bytes in use without page cache. Raises OSError or ValueError."""
-        text = self._memory_file.read()
-        if not self.is_pod:
-            self._memory_file.close()  # it is read too rarely to stay open
-        return self._memory_stat.in_use(text)
+        return self._memory.in_use()
 
     def read_numa(self) -> None:
         """Read the memory by NUMA node; a kernel without NUMA statistics leaves it unknown."""
         try:
-            self.numa = numa_bytes(read_once(self._numa_path), unified=self._unified, page_size=_PAGE_SIZE)
+            self.numa = self._memory.by_numa_node()
         except (OSError, ValueError) as error:
             self.numa = {}
             log.debug("memory of pod %s/%s by NUMA node is not measured: %s", *self._names(), error)
@@ -77,7 +66,7 @@ class MeasuredGroup:
     def close(self) -> None:
         """Close all files and drop the series."""
         self.cpu.close()
-        self._memory_file.close()
+        self._memory.close()
         self.cpu_series.close()
         self.memory_series.close()
 

@@ -1,3 +1,5 @@
+import resource
+
 import pytest
 
 from koordpy.agent.interface.facts import PODS_NUMA_USAGE, PODS_USAGE
@@ -135,3 +137,54 @@ def test_terminated_pods_are_left_out_if_wanted(tmp_path):
         node.usage(POD, usage, 10)
         node.collect(seconds=1)
     assert node.missing("pod_cpu_usage", pod_uid="u")
+
+
+def numa_stat(own, anon, unevictable):
+    """Return pages of a v1 group: its own, then those of the whole tree."""
+    names = ("total", "file", "anon", "unevictable")
+    lines = [f"{name}={own} N0={own} N1=0" for name in names]
+    sizes = (anon + unevictable + 5, 5, anon, unevictable)
+    lines += [f"hierarchical_{name}={size} N0={size} N1=0" for name, size in zip(names, sizes, strict=True)]
+    return "\n".join([*lines, ""])
+
+
+def test_v1_counts_the_memory_in_use_in_numa_stat_too(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), version=V1)
+    node.usage(POD, 0, 10)
+    node.usage(CONTAINER, 0, 20)
+    node.cgroup(POD, memory__numa_stat=numa_stat(6, 50, 1))
+    node.collect()
+    page = resource.getpagesize()
+    for own, anon, unevictable in ((7, 100, 3), (8, 200, 0)):
+        node.cgroup(POD, memory__numa_stat=numa_stat(own, anon, unevictable))
+        node.collect(seconds=1)
+        assert node.values("pod_memory_usage", pod_uid="u") == (anon + unevictable) * page
+    for _ in range(5):
+        node.collect(seconds=1)
+    assert node.fact(PODS_NUMA_USAGE)["podresource"].memory == {0: 8 * page, 1: 0}
+    assert node.values("container_memory_usage", container_id="containerd://c1") == 26  # has no numa_stat
+
+
+def test_a_group_that_is_removed_and_made_again_is_measured_again(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u"), version=V1)
+
+    def make(cpu, anon):
+        node.usage(POD, cpu, 10)
+        node.cgroup(POD, memory__numa_stat=numa_stat(0, anon, 0))
+
+    make(5000, 1)
+    node.collect()
+    node.collect(seconds=1)
+    assert node.count("pod_cpu_usage", pod_uid="u") == 1
+    for subsystem in ("cpuacct", "memory"):
+        for file in (node.cgroups / subsystem / POD).iterdir():
+            file.write_text("")  # a removed group cannot be read any more
+    node.collect(seconds=1)
+    assert node.count("pod_cpu_usage", pod_uid="u") == 1
+    make(0, 4)  # the counter begins anew
+    node.collect(seconds=1)
+    make(500, 4)
+    node.collect(seconds=1)
+    assert node.count("pod_cpu_usage", pod_uid="u") == 2
+    assert node.values("pod_cpu_usage", pod_uid="u") == pytest.approx(0.5)
+    assert node.values("pod_memory_usage", pod_uid="u") == 4 * resource.getpagesize()
