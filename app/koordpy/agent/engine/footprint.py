@@ -84,7 +84,8 @@ def look(limits: Limits) -> Footprint:
 
 def open_files() -> int:
     """Return the number of this process's open file descriptors."""
-    return len(os.listdir("/proc/self/fd"))
+    # The size is that number from Linux 6.2 on, and 0 before; a list of thousands takes milliseconds.
+    return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
 
 
 def threads() -> int:

@@ -90,6 +90,7 @@ class Unit:
         self._last_success, self._round, self._running, self._tasks_metric = (
             metric.labels(name) for metric in (LAST_SUCCESS, ROUND, RUNNING, TASKS)
         )
+        self._tasks_exported: int | None = None
         self._restarts = RESTARTS.labels(name)
 
     # --- rounds ----------------------------------------------------------------------------------
@@ -166,8 +167,13 @@ class Unit:
 
     def count_tasks(self) -> int:
         """Return how many tasks of the unit are not done, besides its own, and export their number."""
-        count = sum(1 for task in self.tasks if not task.done() and task is not self.main)
-        self._tasks_metric.set(count)
+        if len(self.tasks) == 1 and self.main in self.tasks:
+            count = 0
+        else:
+            count = sum(1 for task in self.tasks if not task.done() and task is not self.main)
+        if count != self._tasks_exported:
+            self._tasks_exported = count
+            self._tasks_metric.set(count)
         return count
 
     # --- state -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from koordpy.agent.engine.agent import FLAGGED_SERVICES, NodeAgent
 from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.reloading import Desired, Reloading
+from koordpy.agent.engine.ticks import Ticks
 from koordpy.agent.reporting import node_metric, topology_reporter
 from koordpy.agent.toolkit import file_limit
 from koordpy.api.core import Node, Pod
@@ -78,6 +79,7 @@ class NodeAgentPart(WorkingPart):
             clock=process.clock,
             client=process.client,
             events=self._events,
+            sleep=Ticks().sleep,
         )
         self.agent.setup()
         source = process.source

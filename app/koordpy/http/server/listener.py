@@ -64,10 +64,21 @@ class _Server(uvicorn.Server):
         self._tls: ssl.SSLContext | None = None
         self._acceptor: Acceptor | None = None
         self._limits, self._memory = Limits(), memory
+        self._exiting = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def main_loop(self) -> None:
+        """Wait until `exit`; uvicorn would look for it, and write a header that is not sent, all the time."""
+        await self.on_tick(0)
+        await self._exiting.wait()
+
+    def exit(self) -> None:
+        """End the main loop."""
+        self.should_exit = True
+        self._exiting.set()
 
     def use(self, tls: ssl.SSLContext) -> None:
         """Speak TLS with this context, from the next connection on."""
@@ -106,10 +117,13 @@ class _Server(uvicorn.Server):
                 yield connection.precedence, connection.transport.abort
 
     async def enforce_deadlines(self) -> None:
-        """Check the deadlines of all connections, once a second."""
+        """Check the deadlines of all connections once a second, as the second begins.
+
+        Other things that happen once a second do then, too: the process wakes once for all of them.
+        """
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(_CHECK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS - loop.time() % _CHECK_SECONDS)
             now = loop.time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, LimitedProtocol):
@@ -200,7 +214,7 @@ class Listener:
     async def stop(self) -> None:
         """Stop accepting, let requests in flight finish (for at most `grace_seconds`), close."""
         self.drain()
-        self._server.should_exit = True
+        self._server.exit()
         await asyncio.gather(*self._tasks[:1], return_exceptions=True)
         for task in self._tasks[1:]:
             task.cancel()
