@@ -20,13 +20,11 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's time."""
 
+    monotonic = staticmethod(time.monotonic)
+
     def now(self) -> datetime:
         """Return the wall-clock time, aware, in UTC."""
         return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Return seconds on a clock that never goes back."""
-        return time.monotonic()
 
 
 class FakeClock:

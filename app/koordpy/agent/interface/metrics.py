@@ -74,6 +74,10 @@ class Series(Protocol):
         """
         ...
 
+    def append(self, value: float, at: int) -> None:
+        """Add a sample as `add` does; `at` is in Unix milliseconds, for collectors that add many at once."""
+        ...
+
     def close(self) -> None:
         """Drop all samples, when the pod, container or device is gone for good."""
         ...

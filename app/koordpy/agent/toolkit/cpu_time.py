@@ -30,7 +30,8 @@ class CPUTime:
         None for the first reading, one that is more than `expiry` after the last, and after the counter went
         back. Raises OSError or ValueError.
         """
-        total = self.read()
+        text = self._file.read()
+        total = stat_text.number(text, b"usage_usec ") * 1000 if self._unified else int(text)
         last, since = self._total, at - self._at
         self._total, self._at = total, at
         if last < 0 or total < last or not 0 < since <= expiry:

@@ -4,6 +4,7 @@ import os
 import resource
 
 _CHUNK = 8192
+_MARGIN = 32
 _CLOSED = -1
 
 _open_files = 0
@@ -22,10 +23,12 @@ class KeptFile:
     kept open is bounded; beyond `limit`, a file is opened for each read.
     """
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("_descriptor", "_size", "path")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._descriptor = _CLOSED
+        self._size = _CHUNK
+        """What is read at once: a bit more than the last text, since a larger buffer takes longer to make."""
         self.path = os.fspath(path)
 
     def read(self) -> bytes:
@@ -36,13 +39,18 @@ class KeptFile:
                 return read_once(self.path)
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             _open_files += 1
+        size = self._size
         try:
-            text = os.pread(self._descriptor, _CHUNK, 0)
-            if len(text) == _CHUNK:
+            text = os.pread(self._descriptor, size, 0)
+            length = len(text)
+            if length == size:
                 text = self._rest(text)
+                length = len(text)
         except OSError:
             self.close()
             raise
+        if not length < size <= 4 * length + _MARGIN:
+            self._size = 2 * length + _MARGIN
         return text
 
     def close(self) -> None:

@@ -57,6 +57,7 @@ class PodResource(Collector):
         handle, expiry, stagger, turn = self.handle, self._expiry, self._stagger, self._round
         self._round += 1
         now = handle.clock.now().timestamp()
+        milliseconds = int(now * 1000 + 0.001)
         monotonic = handle.clock.monotonic
         all_cpu = all_memory = 0.0
         numa: dict[int, float] = {}
@@ -81,9 +82,9 @@ class PodResource(Collector):
             group.failures = 0
             if cpu is None:
                 continue
-            group.cpu_series.add(cpu, now)
+            group.cpu_series.append(cpu, milliseconds)
             if memory >= 0:
-                group.memory_series.add(memory, now)
+                group.memory_series.append(memory, milliseconds)
             if group.is_pod:
                 all_cpu += cpu
                 all_memory += memory

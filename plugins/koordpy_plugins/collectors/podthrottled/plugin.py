@@ -77,13 +77,13 @@ class PodThrottled(Collector):
 
     def collect(self) -> None:
         """Store the ratio of every pod and container that has cgroups."""
-        now = self.handle.clock.now().timestamp()
+        now = int(self.handle.clock.now().timestamp() * 1000 + 0.001)
         idle_rounds = self._idle_rounds
         for group in self.groups.current():
             if group.wait:
                 group.wait -= 1
                 if group.periods >= 0:
-                    group.series.add(0.0, now)
+                    group.series.append(0.0, now)
                 continue
             before = group.periods
             try:
@@ -95,7 +95,7 @@ class PodThrottled(Collector):
             if group.periods == before:
                 group.wait = idle_rounds
             if ratio is not None:
-                group.series.add(ratio, now)
+                group.series.append(ratio, now)
 
     def _make(self, group: Group) -> ThrottledGroup:
         return ThrottledGroup(group, self.handle)

@@ -45,6 +45,11 @@ class ContainerBurst:
     base_quota: int
     burst: int
 
+    @property
+    def has_quota(self) -> bool:
+        """Whether it runs with a limit, so that its quota can be scaled."""
+        return self.is_running and self.base_quota > 0
+
 
 @dataclass(frozen=True, slots=True)
 class PodBurst:
@@ -58,6 +63,11 @@ class PodBurst:
     def burst(self) -> int:
         """The sum of the containers."""
         return sum(container.burst for container in self.containers)
+
+    @property
+    def has_running_limits(self) -> bool:
+        """Whether the quota of any container can be scaled."""
+        return any(container.has_quota for container in self.containers)
 
     @property
     def scales_quota(self) -> bool:

@@ -74,6 +74,10 @@ class CPUBurst(QOSPlugin):
         """By container id."""
         self._pods: dict[str, PodBurst] = {}
         self._strategy: CPUBurstStrategy | None = None
+        self._seen: list[PodMeta] = []
+        """The pods of the last round over all pods."""
+        self._scaling: list[PodBurst] = []
+        """Those of them whose quotas follow their usage."""
         self._checked_at = float("-inf")
         self._state: NodeState | None = None
         self._bursts: dict[str, set[tuple[str, ...]]] = {}
@@ -105,10 +109,17 @@ class CPUBurst(QOSPlugin):
         slo = self.handle.states.node_slo()
         strategy = slo.cpu_burst_strategy if slo is not None else None
         if strategy is None:
+            self._seen, self._scaling = [], []
             self._forget(set())
             return
         pods = self.handle.states.pods()
+        if not everything and strategy is self._strategy and pods == self._seen:
+            for scaled in self._scaling:
+                self._scale_quotas(scaled, strategy, pods)
+            self._forget_buckets()
+            return
         seen: set[str] = set()
+        scaling: list[PodBurst] = []
         for meta in pods:
             uid = meta.pod.metadata.uid
             known = self._pods.get(uid)
@@ -122,7 +133,9 @@ class CPUBurst(QOSPlugin):
                 self._set_bursts(plan)
             if changed or everything or plan.scales_quota:
                 self._scale_quotas(plan, strategy, pods)
-        self._strategy = strategy
+            if plan.scales_quota and plan.has_running_limits:
+                scaling.append(plan)
+        self._strategy, self._seen, self._scaling = strategy, list(pods), scaling
         self._forget(seen)
 
     def node_state(self, strategy: CPUBurstStrategy, pods: Sequence[PodMeta]) -> NodeState:
@@ -185,6 +198,9 @@ class CPUBurst(QOSPlugin):
         for uid in self._pods.keys() - seen:
             del self._pods[uid]
             self._show_bursts(uid, set())
+        self._forget_buckets()
+
+    def _forget_buckets(self) -> None:
         now = self.handle.clock.monotonic()
         for container_id, bucket in list(self.buckets.items()):
             if bucket.is_expired(now):
@@ -213,7 +229,7 @@ class CPUBurst(QOSPlugin):
 
     def _scale_quotas(self, plan: PodBurst, strategy: CPUBurstStrategy, pods: Sequence[PodMeta]) -> None:
         for container in plan.containers:
-            if not container.is_running or container.base_quota <= 0:
+            if not container.has_quota:
                 continue
             try:
                 current = self.handle.cgroups.cfs_quota(container.directory)

@@ -284,3 +284,26 @@ def test_buckets_of_ended_containers_are_dropped(node):
     made.clock.advance(timedelta(seconds=21).total_seconds())
     made.plugin.round()
     assert made.plugin.buckets == {}
+
+
+def test_between_two_checks_quotas_still_follow_throttling_and_changed_pods(node):
+    made = node(limits=("2", "3", None))
+    made.set_quotas(-1, 200000, 300000, -1)
+    made.measure()
+    made.plugin.reconcile()
+    assert made.quotas[1:3] == [200000, 300000]
+    made.clock.advance(1)
+    made.measure(throttled=[0])
+    made.plugin.reconcile()
+    assert made.quotas[1:3] == [240000, 300000]
+    changed = pod(("2", "4", None), None, "LS")
+    made.pods = [PodMeta(changed, made.directory)]
+    made.clock.advance(1)
+    made.measure()
+    made.plugin.reconcile()
+    assert made.quotas[2] == 400000
+    made.pods = []
+    made.clock.advance(1)
+    made.measure(throttled=[0, 1])
+    made.plugin.reconcile()
+    assert made.quotas[1:3] == [240000, 400000]
