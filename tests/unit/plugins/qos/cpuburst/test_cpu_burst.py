@@ -306,4 +306,4 @@ def test_between_two_checks_quotas_still_follow_throttling_and_changed_pods(node
     made.clock.advance(1)
     made.measure(throttled=[0, 1])
     made.plugin.reconcile()
-    assert made.quotas[1:3] == [240000, 400000]
+    assert made.quotas[1:3] == [288000, 400000]
