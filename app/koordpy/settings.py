@@ -314,7 +314,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             "validating": found.get("VALIDATING_WEBHOOK_NAME"),
         },
     }
-    agent = {"nodeName": found.get("NODE_NAME")}
+    agent = {"nodeName": found.get("NODE_NAME"), "mode": found.get("agent_mode")}
     document: dict[str, Any] = _laid_over({}, {"admission": admission, "agent": agent})
     return document
 

@@ -21,7 +21,27 @@ NAMESPACE = "koordinator-system"
 
 _ADMISSION_ALONE = {part: {"enabled": False} for part in ("scheduler", "worker", "qosAgent")}
 
+_AGENT_GATES = (
+    "BECPUEvict",
+    "BEMemoryEvict",
+    "BlkIOReconcile",
+    "CgroupReconcile",
+    "ColdPageCollector",
+    "CoreSched",
+    "OOMScoreAdj",
+    "PressureTriggers",
+    "Resctrl",
+    "ResctrlCollector",
+    "SystemConfig",
+    "TerwayQoS",
+)
+_AGENT_FLAGS = {"enable-resctrl-collector": True, "only-evict-by-api": True, "pod-source": "kubelet"}
+
 VALUES: dict[str, dict[str, Any]] = {
+    "agent-gates": {
+        "featureGates": dict.fromkeys(_AGENT_GATES, True),
+        "qosAgent": {"config": {"agent": {"flags": _AGENT_FLAGS}}},
+    },
     "all-gates": {
         "featureGates": dict.fromkeys(
             (

@@ -74,6 +74,9 @@ _HASH = re.compile(r"(?<=^koordpy-)(.*-(?:config|profiles))-[bcdfghkmt2456789]{1
 def _without_marks(value: Any) -> Any:
     if isinstance(value, dict):
         found = {name: _without_marks(item) for name, item in value.items() if name not in _MARKS}
+        if "capabilities" in found and found["capabilities"].get("add"):
+            added = sorted(set(found["capabilities"]["add"]))  # two components may add the same one
+            found["capabilities"] = {**found["capabilities"], "add": added}
         for name in _UNORDERED & found.keys():
             found[name] = sorted(found[name], key=lambda item: str(item["name"]))
         return {name: item for name, item in found.items() if name not in ("annotations", "labels") or item}

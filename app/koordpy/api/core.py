@@ -397,6 +397,23 @@ class Deployment(ReplicaSet):
     """A Deployment."""
 
 
+class PodTemplate(Struct):
+    """The pods that a workload creates."""
+
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+
+
+class DaemonSet(KubeObject):
+    """A DaemonSet, with the nodes that it wants pods on."""
+
+    class Spec(Struct):
+        """The template."""
+
+        template: PodTemplate = msgspec.field(default_factory=PodTemplate)
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
 class ReplicationController(KubeObject):
     """A ReplicationController: its selector is a plain map."""
 

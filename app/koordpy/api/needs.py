@@ -7,8 +7,58 @@ cluster lacks, and by `docs/features.md`.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from .meta import KubeObject
+
+
+class Privilege(StrEnum):
+    """Something that a container has only if its pod asks for it: a namespace, a capability, a host path."""
+
+    HOST_PID = "hostPID"
+    DAC_OVERRIDE = "CAP_DAC_OVERRIDE"
+    KILL = "CAP_KILL"
+    SYS_PTRACE = "CAP_SYS_PTRACE"
+    SYS_RESOURCE = "CAP_SYS_RESOURCE"
+    PROC = "/proc"
+    SYS = "/sys"
+    SYS_FS = "/sys/fs"
+    CGROUPS = "/sys/fs/cgroup"
+    KUBELET = "/var/lib/kubelet"
+    TERWAY = "/var/lib/terway/qos"
+
+    @property
+    def is_capability(self) -> bool:
+        """Whether it is a capability of Linux."""
+        return self.startswith("CAP_")
+
+    @property
+    def is_host_path(self) -> bool:
+        """Whether it is a folder of the node, which the container has at another path."""
+        return self.startswith("/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivilegeNeed:
+    """A privilege that a plugin needs, what for, and what happens without it, as a clause.
+
+    With `cgroup_v1` it is needed on nodes with cgroup v1 alone, with `cpu_flag` where `/proc/cpuinfo` has
+    that flag, with `proc_file` where the kernel has that file below `/proc`. Unless `is_problem`, the plugin
+    works without it, with less than it is meant to have.
+    """
+
+    privilege: Privilege
+    purpose: str
+    without: str
+    cgroup_v1: bool = False
+    cpu_flag: str = ""
+    proc_file: str = ""
+    is_problem: bool = True
+
+    @property
+    def on_every_node(self) -> bool:
+        """Whether it is needed whatever the node's kernel and processors are."""
+        return not (self.cgroup_v1 or self.cpu_flag or self.proc_file)
 
 
 @dataclass(frozen=True, order=True)
@@ -37,7 +87,8 @@ class Needs:
     `rights` are those beyond listing and watching what the plugin follows. `later` are types that it follows
     only on demand, so that creating it does not show them. `longest_wait` is the longest time, in seconds,
     that a Permit plugin makes a pod wait; None if unknown. `leads` means that part of it runs only in the
-    process that holds the Lease. `elsewhere` describes what else must be set or run.
+    process that holds the Lease. `elsewhere` describes what else must be set or run. `privileges` are those
+    of the container that it runs in, on a node.
     """
 
     rights: tuple[Right, ...] = ()
@@ -45,6 +96,7 @@ class Needs:
     longest_wait: float | None = None
     leads: bool = False
     elsewhere: tuple[str, ...] = ()
+    privileges: tuple[PrivilegeNeed, ...] = ()
 
 
 @dataclass(frozen=True)

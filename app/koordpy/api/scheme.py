@@ -75,6 +75,7 @@ RESOURCES: dict[type[KubeObject], Resource] = {
         ),
         Resource("apps", "v1", "replicasets", "ReplicaSet", True, core.ReplicaSet),
         Resource("apps", "v1", "statefulsets", "StatefulSet", True, core.StatefulSet),
+        Resource("apps", "v1", "daemonsets", "DaemonSet", True, core.DaemonSet),
         Resource("apps", "v1", "deployments", "Deployment", True, core.Deployment),
         Resource(
             "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, core.PodDisruptionBudget

@@ -71,7 +71,7 @@ def doctor(
     Exit codes: 0 nothing is wrong, 1 there are problems, 2 something could not be examined.
     """
     if node:
-        local = _node(config)
+        local = _node(config, feature_gates)
         emit(local.model_dump(mode="json"), output, lambda to: _show(to, local, True))
         this.exit(local.exit_code)
     found = asyncio.run(_examine(config, scheduler_config, parts, user, feature_gates, access))
@@ -79,35 +79,18 @@ def doctor(
     this.exit(found.exit_code)
 
 
-def _node(config: Path | None) -> "Report":
+def _node(config: Path | None, feature_gates: str) -> "Report":
     from koordpy import settings as process_settings
-    from koordpy.agent.cgroups.service import (
-        CGROUP_ROOT,
-        CHANGES_DIR,
-        KUBELET_DIR,
-        PROC_ROOT,
-        SYS_ROOT,
-        ExecutorService,
-    )
-    from koordpy.agent.interface import FlagSet
+    from koordpy.agent.interface import FlagError
+    from koordpy.api.plugin_errors import PluginError
     from koordpy.doctor.node import examine
+    from koordpy.lib.feature_gates import FeatureGateError, parse
 
-    settings = process_settings.load(config, {}, os.environ).agent
-    flags = FlagSet()
-    ExecutorService.init_flags(flags)
-    for name in (CHANGES_DIR, KUBELET_DIR, CGROUP_ROOT, PROC_ROOT, SYS_ROOT):
-        if name in settings.flags:
-            flags.set(name, settings.flags[name])
-    settings = settings.model_copy(
-        update={
-            "cgroup_root": flags.text(CGROUP_ROOT) or settings.cgroup_root,
-            "proc_root": flags.text(PROC_ROOT) or settings.proc_root,
-            "sys_root": flags.text(SYS_ROOT) or settings.sys_root,
-        }
-    )
-    return examine(
-        settings, kubelet_dir=Path(flags.text(KUBELET_DIR)), changes_dir=Path(flags.text(CHANGES_DIR))
-    )
+    try:
+        overrides = {"featureGates": parse(feature_gates) or None}
+        return examine(process_settings.load(config, overrides, os.environ))
+    except (FeatureGateError, FlagError, PluginError) as error:
+        raise Failure(str(error)) from None
 
 
 async def _examine(

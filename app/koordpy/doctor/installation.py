@@ -26,7 +26,7 @@ from koordpy.controllers import host as controller_host
 from koordpy.descheduling.catalogue import installed as descheduling_catalogue
 from koordpy.descheduling.config import loading as descheduling_config
 from koordpy.descheduling.engine import completed
-from koordpy.features import catalog, parts
+from koordpy.features import agent_services, catalog, parts
 from koordpy.features.feature import Feature, Part, followed, following
 from koordpy.lib.clock import Clock
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates
@@ -170,11 +170,8 @@ class Installation:
         chosen = gates.chosen(installed.gate_specs(), self.settings.feature_gates)
         self._add(
             Part.AGENT,
-            {
-                type_.name
-                for type_ in installed.types()
-                if type_.feature is None or chosen.enabled(type_.feature)
-            },
+            {type_.name for type_ in installed.types() if type_.is_switched_on(chosen)}
+            | {feature.name for feature in agent_services.switched(self.settings)},
         )
 
     def _add(self, part: Part, names: Iterable[str]) -> None:

@@ -1,15 +1,22 @@
 """What a node lacks for the node agent: kernel features, rights, files that the kubelet writes itself."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from koordpy import gates
 from koordpy.agent.cgroups import detection, kernel, kubelet, opened
 from koordpy.agent.cgroups.changes import Changes, ChangesError
 from koordpy.agent.cgroups.files import CgroupFiles
+from koordpy.agent.cgroups.service import CHANGES_DIR
 from koordpy.agent.cgroups.table import Version
+from koordpy.agent.engine import privileges
+from koordpy.agent.engine.agent import declared_flags
 from koordpy.agent.engine.plugins import Installed
-from koordpy.agent.engine.settings import AgentSettings
+from koordpy.agent.engine.privileges import Held, Missing
+from koordpy.agent.engine.roots import NodeRoots
+from koordpy.api.needs import Privilege, PrivilegeNeed
+from koordpy.settings import Settings
 
 from .finding import Area, Finding, Report, report
 
@@ -18,23 +25,49 @@ KERNEL = Area("Kernel")
 RIGHTS = Area("Rights")
 FILES = Area("Files of others")
 
+_GIVEN_BY = (
+    "deploy/kustomize/components/agent-* and the chart give each feature its privileges; "
+    "docs/node-agent.md lists them"
+)
 _DAEMON_SET = "run it on the node, in the pod of the DaemonSet, which has the rights and mounts"
 
 
-def examine(settings: AgentSettings, *, kubelet_dir: Path, changes_dir: Path) -> Report:
-    """Examine the node that this process runs on, as the agent with these settings would see it."""
-    root = Path(settings.cgroup_root)
-    proc_root, sys_root = Path(settings.proc_root), Path(settings.sys_root)
-    files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
-    known = kubelet.find(kubelet_dir, proc_root)
-    layout = detection.detect(root, known.cgroup_driver)
+def examine(settings: Settings) -> Report:
+    """Examine the node that this process runs on, as the agent with these settings would see it.
+
+    Raises FlagError, FeatureGateError, PluginError.
+    """
+    installed = Installed.find()
+    flags = declared_flags(installed, settings.agent.flags)
+    chosen = gates.chosen(installed.gate_specs(), settings.feature_gates)
+    roots = NodeRoots.of(flags, settings.agent)
+    files = CgroupFiles(roots.cgroup, proc_root=roots.proc, sys_root=roots.sys, sys_fs_root=roots.sys_fs)
+    known = kubelet.find(roots.kubelet, roots.proc)
+    layout = detection.detect(roots.cgroup, known.cgroup_driver)
+    held = Held(files, roots.kubelet)
+    enabled = {type_.name: type_ for type_ in installed.types() if type_.is_switched_on(chosen)}
     findings = [
-        *_node(files, detection.found(root), layout.systemd),
+        *_node(files, detection.found(roots.cgroup), layout.systemd),
         *_kernel(list(kernel.examine(files, layout))),
+        *_privileges(held, privileges.needs(enabled, chosen, flags)),
         *_kubelet(known, files.version),
-        *_changes(changes_dir),
+        *_changes(Path(flags.text(CHANGES_DIR))),
     ]
     return report(os.uname().nodename, ["node"], findings)
+
+
+def _privileges(held: Held, needs: Iterable[tuple[str, tuple[PrivilegeNeed, ...]]]) -> Iterator[Finding]:
+    """Report what is missing for what is switched on, by privilege."""
+    missing: dict[Privilege, list[Missing]] = {}
+    for plugin, wanted in needs:
+        for each in held.missing(plugin, wanted):
+            missing.setdefault(each.need.privilege, []).append(each)
+    for privilege, found in missing.items():
+        give = RIGHTS.problem if any(each.need.is_problem for each in found) else RIGHTS.warning
+        without = "; ".join(f"{each.plugin}: {each.need.without}" for each in found)
+        yield give(privilege.value, f"{found[0].reason}, so {without}", _GIVEN_BY)
+    if not missing:
+        yield RIGHTS.ok("privileges", "the agent has all that its plugins need")
 
 
 def _node(files: CgroupFiles, found: bool, systemd: bool) -> Iterator[Finding]:

@@ -65,6 +65,7 @@ from koordpy.scheduling.profiles import registry
 from koordpy.scheduling.profiles.in_tree import IN_TREE
 from koordpy.settings import Settings
 
+from .agent_services import AGENT_SERVICES
 from .feature import Feature, Part, followed
 from .parts import NETWORK_TOPOLOGY, SCHEDULE_EXPLANATIONS, follows
 
@@ -305,6 +306,7 @@ def descheduling_handle(cluster: Cluster, gates: FeatureGates) -> DeschedulingHa
 def _agent() -> Iterator[Feature]:
     installed = AgentPlugins.find()
     gates = FeatureGates(installed.gate_specs())
+    yield from AGENT_SERVICES
     for type_ in installed.types():
         cluster = Cluster()
         handle = _on_a_node(cluster, gates, flags_of([type_]))
@@ -317,6 +319,7 @@ def _agent() -> Iterator[Feature]:
             gates=(switches := (type_.feature,) if type_.feature else type_.features),
             on_by_default=not switches or any(gates.enabled(gate) for gate in switches),
             elsewhere=elsewhere,
+            privileges=type_.needs.privileges,
         )
 
 

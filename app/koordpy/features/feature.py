@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from koordpy import data
 from koordpy.api.meta import KubeObject
-from koordpy.api.needs import Right
+from koordpy.api.needs import PrivilegeNeed, Right
 from koordpy.api.scheme import Resource, resource_of
 
 
@@ -28,8 +28,8 @@ class Feature:
     the paths that kube-apiserver must call, `verbs` the extender verbs that kube-scheduler must call. `gates`
     must be as listed (`-NAME`: off); `on_by_default` is None where a configuration has to name it.
     `leads` is set if some of its work is done by the leader alone; `elsewhere` describes what else
-    must run or be set. `in_light_mode`: whether it works without the bind call; None where that does not
-    apply.
+    must run or be set. `privileges` are what its container must have on a node. `in_light_mode`: whether it
+    works without the bind call; None where that does not apply.
     """
 
     part: Part
@@ -42,6 +42,7 @@ class Feature:
     on_by_default: bool | None = True
     leads: bool = False
     elsewhere: tuple[str, ...] = ()
+    privileges: tuple[PrivilegeNeed, ...] = ()
     in_light_mode: bool | None = None
 
     @property

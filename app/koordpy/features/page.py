@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from koordpy.api.needs import Right
+from koordpy.api.needs import PrivilegeNeed, Right
 from koordpy.api.scheme import Resource
 from koordpy.settings import Settings
 
@@ -106,7 +106,7 @@ _EXTRA: dict[Part, tuple[str, ...]] = {
     Part.EXTENDER: ("verbs", "light mode"),
     Part.CONTROLLERS: ("gates",),
     Part.DESCHEDULER: (),
-    Part.AGENT: ("gates",),
+    Part.AGENT: ("gates", "privileges"),
 }
 
 
@@ -116,10 +116,16 @@ def _extra(feature: Feature) -> Iterator[str]:
             yield _codes(feature.webhooks)
         elif column == "gates":
             yield _codes(f"{gate[1:]}=false" if gate.startswith("-") else gate for gate in feature.gates)
+        elif column == "privileges":
+            yield _codes(dict.fromkeys(_privilege(need) for need in feature.privileges))
         elif column == "verbs":
             yield ", ".join(feature.verbs) or "-"
         else:
             yield "yes" if feature.in_light_mode else "no"
+
+
+def _privilege(need: PrivilegeNeed) -> str:
+    return f"{need.privilege} (cgroup v1)" if need.cgroup_v1 else need.privilege.value
 
 
 def _codes(names: Iterable[str]) -> str:

@@ -64,10 +64,12 @@ def relative(path: Path) -> str:
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_containers_have_no_rights_that_they_do_not_need(name: str) -> None:
+    # Components of the agent add capabilities.
+    capabilities = {"drop": ["ALL"], "add": []} if name == AGENT else {"drop": ["ALL"]}
     assert CONTAINERS[name]["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
+        "capabilities": capabilities,
     }
 
 
@@ -353,7 +355,8 @@ def test_the_component_sets_fail_for_what_may_have_it() -> None:
 @pytest.mark.parametrize("path", SETTINGS, ids=relative)
 def test_shipped_settings_are_valid(path: Path) -> None:
     found = settings.load(path)
-    known = {*admission_gates.SPECS, *controller_host.installed().feature_gates({}), *qos_gates.GATES}
+    known = {*admission_gates.SPECS, *controller_host.installed().feature_gates({})}
+    known |= set(AgentPlugins.find().gate_specs())
     assert set(found.feature_gates) <= known
 
 
@@ -443,7 +446,7 @@ def test_the_chart_knows_all_feature_gates() -> None:
     assert found == {
         "webhook": set(admission_gates.SPECS),
         "worker": set(controller_host.gate_specs(controller_host.installed())),
-        "qos": {*qos_gates.KOORDLET, *qos_gates.GATES},
+        "qos": {*qos_gates.KOORDLET, *AgentPlugins.find().gate_specs()},
     }
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = schema["properties"]["featureGates"]["propertyNames"]["enum"]

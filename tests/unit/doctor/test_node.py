@@ -4,8 +4,8 @@ import pytest
 
 from koordpy.agent.cgroups import kernel
 from koordpy.agent.engine.plugins import Installed
-from koordpy.agent.engine.settings import AgentSettings
 from koordpy.doctor.node import examine
+from koordpy.settings import Settings
 
 V2_FILES = {
     "cpu.weight": "100",
@@ -30,13 +30,15 @@ def node(tmp_path):
     (tmp_path / "proc/sys/vm/min_free_kbytes").write_text("67584")
     (tmp_path / "kubelet").mkdir()
 
-    def run():
-        settings = AgentSettings(
-            cgroup_root=str(tmp_path / "cgroup"),
-            proc_root=str(tmp_path / "proc"),
-            sys_root=str(tmp_path / "sys"),
-        )
-        report = examine(settings, kubelet_dir=tmp_path / "kubelet", changes_dir=tmp_path / "changes")
+    def run(gates=None, flags=None):
+        folders = {"var-lib-kubelet-dir": "kubelet", "changes-dir": "changes"}
+        agent = {
+            "cgroupRoot": str(tmp_path / "cgroup"),
+            "procRoot": str(tmp_path / "proc"),
+            "sysRoot": str(tmp_path / "sys"),
+            "flags": {**{name: str(tmp_path / folder) for name, folder in folders.items()}, **(flags or {})},
+        }
+        report = examine(Settings.model_validate({"agent": agent, "featureGates": gates or {}}))
         return {(finding.area, finding.subject): finding for finding in report.findings}
 
     return run

@@ -83,6 +83,8 @@ class Place:
     sys_root: str
     audit_dir: str = ""
     """The folder of the audit log, "" without one."""
+    sys_fs_root: str = ""
+    """"" is the folder fs of `sys_root`."""
 
 
 class Changes:

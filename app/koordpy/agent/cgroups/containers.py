@@ -6,7 +6,8 @@ once, and the kubelet then acts by the pod's restart policy. On cgroup v2 the ke
 it is signalled through a pidfd, after it was checked once more that it belongs there.
 
 A directory that is not that of a container below the pods' cgroup is refused, and so is a group with the
-agent itself or with process 1. Processes of other pid namespaces are seen only with `hostPID`.
+agent itself or with process 1. Where the kernel does not kill, processes are seen only with `hostPID`, and
+those of other users are killed only with CAP_KILL.
 """
 
 import logging
@@ -15,11 +16,17 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from prometheus_client import Counter
+
 from koordpy.agent.interface.cgroups import CgroupError, Cgroups
 from koordpy.agent.interface.layout import CgroupLayout
 from koordpy.api.core import ContainerStatus, Pod
 
 log = logging.getLogger(__name__)
+
+KILLED = Counter(
+    "koordpy_agent_containers_killed_total", "Containers that evictions killed, or could not.", ["result"]
+)
 
 _SWEEPS = 8
 """How often a group's processes are listed: those that were forked in between are found next time."""
@@ -62,7 +69,9 @@ class ContainerKiller:
                 continue
             try:
                 self.kill_group(self._layout.container(self._layout.pod(pod), status.container_id))
+                KILLED.labels("killed").inc()
             except (OSError, ValueError) as error:
+                KILLED.labels("failed").inc()
                 log.error(
                     "%s: cannot kill container %s of %s: %s", message, container.name, pod.metadata.key, error
                 )
@@ -71,8 +80,8 @@ class ContainerKiller:
     def kill_group(self, directory: str) -> None:
         """Kill all processes of a container's cgroup directory.
 
-        Raises CgroupError if it does not exist or cannot be read; ValueError if it is not a container's, or
-        has a process that must live.
+        Raises CgroupError if it does not exist or cannot be read, or its processes are not seen or may not be
+        killed; ValueError if it is not a container's, or has a process that must live.
         """
         parts = directory.split("/")
         above = self._layout.kubepods.split("/")
@@ -90,10 +99,19 @@ class ContainerKiller:
                 raise ValueError(
                     f"{folder} has processes of another pid namespace; the agent needs hostPID to kill them"
                 )
+            if not found and not before:
+                raise CgroupError(
+                    f"{folder} has no process that the agent sees: it has ended, or the agent needs hostPID"
+                )
             if not found or found == before:
                 return
             for pid in found:
-                self._kill(pid, lambda pid=pid: pid in set(_processes(folder)))  # type: ignore[misc]
+                try:
+                    self._kill(pid, lambda pid=pid: pid in set(_processes(folder)))  # type: ignore[misc]
+                except PermissionError:
+                    raise CgroupError(
+                        f"process {pid} of {folder} may not be killed: the agent needs CAP_KILL"
+                    ) from None
             before = found
 
     def _check(self, folder: Path, pids: "set[int] | list[int]") -> None:

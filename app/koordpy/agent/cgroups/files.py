@@ -29,7 +29,8 @@ _KUBEPODS: Final = ("kubepods.slice", "kubepods")
 class CgroupFiles:
     """The cgroup file system below one root. Directories are relative to a subsystem's root.
 
-    `proc_root` and `sys_root` are the roots of the other files that the agent writes.
+    `proc_root`, `sys_root` and `sys_fs_root` are the roots of the other files that the agent writes; the last
+    one is by default below `sys_root`.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class CgroupFiles:
         *,
         proc_root: Path = Path("/proc"),
         sys_root: Path = Path("/sys"),
+        sys_fs_root: Path | None = None,
     ) -> None:
         self.root = root
         self.version = version or detect(root)
         self.proc_root, self.sys_root = proc_root, sys_root
+        self.sys_fs_root = sys_fs_root or sys_root / "fs"
         self.open_files = OpenFiles()
         self.listings = Listings()
         self._found: set[str] = set()
@@ -53,6 +56,11 @@ class CgroupFiles:
     def unified(self) -> bool:
         """Whether the node has cgroup v2."""
         return self.version is Version.V2
+
+    @property
+    def resctrl_root(self) -> Path:
+        """Where the resctrl file system is mounted."""
+        return self.sys_fs_root / "resctrl"
 
     def resource(self, name: str) -> Resource:
         """Return a line of the table; raise UnsupportedError for an unknown name."""
@@ -258,7 +266,7 @@ class CgroupFiles:
         # Opened each time: v1 answers an open file from a list that it keeps for a second after each read.
         path = self.path(name, directory)
         try:
-            return tuple(sorted(map(int, path.read_bytes().split())))
+            found = tuple(sorted(map(int, path.read_bytes().split())))
         except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
             raise UnsupportedError(f"resource unsupported: {path} does not exist") from None
         except OSError as error:
@@ -267,6 +275,10 @@ class CgroupFiles:
             raise CgroupError(f"cannot read {path}: {error.strerror}") from None
         except ValueError as error:
             raise CgroupError(f"{path}: {error}") from None
+        if found and found[0] == 0:
+            # To the kernel 0 is the caller itself: the agent would change its own process.
+            raise CgroupError(f"{path} has processes of another PID namespace; the agent needs hostPID")
+        return found
 
     def _stat(self, name: str, directory: str, key: str) -> int:
         return self._stats(name, directory, (key,))[0]
@@ -298,7 +310,7 @@ class CgroupFiles:
             case Base.SYS:
                 base = self.sys_root
             case Base.RESCTRL:
-                base = self.sys_root / "fs" / "resctrl"
+                base = self.resctrl_root
             case _:
                 base = self.root if self.version is Version.V2 else self.root / line.subsystem
         return str((base / file).parent), Path(file).name

@@ -20,7 +20,14 @@ def on_node(folder: str, files: CgroupFiles, audit_dir: str = "") -> Changes:
     """
     if not folder or (folder == FOLDER and not _is_kernel(files.root.resolve())):
         return Changes()
-    place = Place(str(files.root), files.version.value, str(files.proc_root), str(files.sys_root), audit_dir)
+    place = Place(
+        cgroup_root=str(files.root),
+        version=files.version.value,
+        proc_root=str(files.proc_root),
+        sys_root=str(files.sys_root),
+        audit_dir=audit_dir,
+        sys_fs_root=str(files.sys_fs_root),
+    )
     name = f"{zlib.crc32(str(files.root.resolve()).encode()):08x}"
     return Changes(Path(folder) / name, place, boot=boot_id(files.proc_root))
 
@@ -39,6 +46,7 @@ def remembered(folder: Path) -> list[tuple[CgroupFiles, Changes]]:
             Version(place.version),
             proc_root=Path(place.proc_root),
             sys_root=Path(place.sys_root),
+            sys_fs_root=Path(place.sys_fs_root) if place.sys_fs_root else None,
         )
         found.append((files, changes))
     if not found:

@@ -61,7 +61,8 @@ class Pauses:
 
     def add(self, pause: Pause) -> None:
         """Pause something. Raises ValueError if too much is paused one by one."""
-        if len(self._pauses) >= MAX_PAUSES and (pause.scope, pause.value) not in self._pauses:
+        is_new = pause.scope is not Scope.ALL and (pause.scope, pause.value) not in self._pauses
+        if is_new and len(self._pauses) >= MAX_PAUSES:
             raise ValueError(f"{MAX_PAUSES} paths are paused already; pause everything instead")
         self._pauses[pause.scope, pause.value] = pause
 

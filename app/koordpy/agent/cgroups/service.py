@@ -19,10 +19,6 @@ log = logging.getLogger(__name__)
 
 FORCE_UPDATE = "resource-force-update-seconds"
 CHANGES_DIR = "changes-dir"
-KUBELET_DIR = "var-lib-kubelet-dir"
-CGROUP_ROOT = "cgroup-root-dir"
-PROC_ROOT = "proc-root-dir"
-SYS_ROOT = "sys-root-dir"
 _SECONDS = 60.0
 
 
@@ -37,6 +33,7 @@ class ExecutorService:
         flags: FlagSet,
         clock: Clock,
         *,
+        kubelet_dir: Path = Path("/var/lib/kubelet"),
         audit_dir: str = "",
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -44,7 +41,7 @@ class ExecutorService:
         self.executor = Executor(
             files, clock, force_update=float(flags.integer(FORCE_UPDATE)), changes=self.changes
         )
-        self.kubelet = kubelet.find(Path(flags.text(KUBELET_DIR)), files.proc_root)
+        self.kubelet = kubelet.find(kubelet_dir, files.proc_root)
         if files.unified:
             self.executor.writer.left_alone |= self.kubelet.left_alone
         self._files, self._sleep = files, sleep
@@ -53,9 +50,6 @@ class ExecutorService:
     def init_flags(cls, flags: FlagSet) -> None:
         """Declare koordlet's flag of the executor, and where changes are remembered."""
         flags.declare(FORCE_UPDATE, 60, "age in seconds at which an unchanged value is written again")
-        for name, what in ((CGROUP_ROOT, "cgroups"), (PROC_ROOT, "procfs"), (SYS_ROOT, "sysfs")):
-            flags.declare(name, "", f"where {what} of the node are; empty: as configured")
-        flags.declare(KUBELET_DIR, "/var/lib/kubelet/", "the kubelet's folder")
         flags.declare(
             CHANGES_DIR,
             opened.FOLDER,

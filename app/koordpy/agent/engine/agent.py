@@ -9,7 +9,7 @@ Koordinator's (pkg/koordlet/koordlet.go).
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,17 +21,21 @@ from koordpy.agent.cgroups import detection
 from koordpy.agent.cgroups.containers import ContainerKiller
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.pressure import PressureMonitor
-from koordpy.agent.cgroups.service import CGROUP_ROOT, KUBELET_DIR, PROC_ROOT, SYS_ROOT, ExecutorService
-from koordpy.agent.engine import pod_source
+from koordpy.agent.cgroups.service import ExecutorService
+from koordpy.agent.engine import container_runtime, pod_source, privileges
+from koordpy.agent.engine.container_runtime import ContainerRuntimeFlags
 from koordpy.agent.engine.eviction import NodeEviction
 from koordpy.agent.engine.eviction_metrics import EvictionMetrics
 from koordpy.agent.engine.evictor import Evictor
 from koordpy.agent.engine.host import PluginHost
 from koordpy.agent.engine.periodic import Periodic
 from koordpy.agent.engine.plugins import Installed, flags_of
+from koordpy.agent.engine.privileges import Held, Missing
 from koordpy.agent.engine.reloading import Desired, Reloading, refuse_what_needs_a_restart
+from koordpy.agent.engine.roots import NodeRoots
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.engine.supervisor import Supervisor
+from koordpy.agent.engine.uninstalling import Uninstalling
 from koordpy.agent.engine.unit import Unit
 from koordpy.agent.hooks.runtime_hooks import RuntimeHooks
 from koordpy.agent.interface.collector import Collector
@@ -67,7 +71,9 @@ log = logging.getLogger(__name__)
 START_TIME: Final = Gauge("koordlet_start_time", "When the agent started, in seconds since 1970.", ["node"])
 
 FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
+    NodeRoots,
     AuditLog,
+    ContainerRuntimeFlags,
     ExecutorService,
     MetricCacheService,
     NodeEviction,
@@ -114,19 +120,20 @@ class NodeAgent:
         if not settings.node_name:
             raise ValueError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
         self.flags = declared_flags(installed, settings.flags)
-        root = Path(self.flags.text(CGROUP_ROOT) or settings.cgroup_root)
-        proc_root = Path(self.flags.text(PROC_ROOT) or settings.proc_root)
-        sys_root = Path(self.flags.text(SYS_ROOT) or settings.sys_root)
+        container_runtime.warn(self.flags)
+        roots = NodeRoots.of(self.flags, settings)
         gates.set(installed.extension_gates(self.flags))
         keeping = MetricCacheService(self.flags, clock, sleep)
         self.metrics = keeping.cache
         from_kubelet = pod_source.is_kubelet(self.flags)
-        files = CgroupFiles(root, proc_root=proc_root, sys_root=sys_root)
+        files = CgroupFiles(roots.cgroup, proc_root=roots.proc, sys_root=roots.sys, sys_fs_root=roots.sys_fs)
         audit = AuditLog(self.flags, gates, clock, sleep=sleep)
-        writing = ExecutorService(files, self.flags, clock, audit_dir=audit.folder, sleep=sleep)
+        writing = ExecutorService(
+            files, self.flags, clock, kubelet_dir=roots.kubelet, audit_dir=audit.folder, sleep=sleep
+        )
         if audit.enabled:
             writing.executor.writer.observers.append(audit.written)
-        layout = detection.detect(root, writing.kubelet.cgroup_driver)
+        layout = detection.detect(roots.cgroup, writing.kubelet.cgroup_driver)
         self.states = StatesInformer(cluster, settings.node_name, layout, pods_from_kubelet=from_kubelet)
         resource_gauges.publish(self.states)
         self.executor = writing.executor
@@ -156,8 +163,9 @@ class NodeAgent:
             clock=clock,
             audit=audit,
             rng=rng or random.Random(),
-            proc_root=proc_root,
-            sys_root=sys_root,
+            proc_root=roots.proc,
+            sys_root=roots.sys,
+            sys_fs_root=roots.sys_fs,
             client=client,
             events=events,
             eviction=eviction,
@@ -178,6 +186,7 @@ class NodeAgent:
         )
         for name, reason in self.hooks.refused.items():
             self.supervisor.report(self.host.runs[name].unit, "setup", reason)
+        self._held = Held(files, roots.kubelet)
         self._sync_timeout = settings.sync_timeout
         self.started: datetime | None = None
         """When the states were known, and the plugins started."""
@@ -201,7 +210,7 @@ class NodeAgent:
             TopologyReporter(
                 self.handle,
                 self.states,
-                kubelet_dir=Path(self.flags.text(KUBELET_DIR)),
+                kubelet_dir=roots.kubelet,
                 kubelet=kubelet,
                 configuration=KubeletConfiguration(writing.kubelet),
             ),
@@ -220,6 +229,12 @@ class NodeAgent:
             *([] if pressure is None else [pressure]),
         ]
         """What needs the states; started in this order once they are known."""
+        if settings.undo_with_daemon_set:
+            uninstalling = Uninstalling(
+                settings.undo_with_daemon_set, cluster, self.states, files, writing.changes, clock
+            )
+            uninstalling.setup()
+            self.services.append(uninstalling)
         self.endpoints: dict[str, Endpoint] = {
             "/apis/v1/changes": Endpoint(
                 lambda request: Answer.json(writing.explain(request.value("target"), self.states))
@@ -238,6 +253,12 @@ class NodeAgent:
     def running(self) -> list[str]:
         """The names of the plugins that were started."""
         return [*self.host.running, *(hook.name for hook in self.hooks.hooks)]
+
+    def missing_privileges(self) -> Iterator[Missing]:
+        """Yield the privileges that this process lacks for the plugins that run."""
+        plugins = {name: self.host.installed.type(name) for name in self.running}
+        for name, needs in privileges.needs(plugins, self.handle.gates, self.flags):
+            yield from self._held.missing(name, needs)
 
     def setup(self) -> None:
         """Set up every plugin, enabled or not. One that fails does not prevent the others."""
@@ -267,6 +288,7 @@ class NodeAgent:
             try:
                 self.host.start(self.supervisor, without=self._left_out(self.flags))
                 log.info("plugins running: %s", ", ".join(self.running) or "none")
+                privileges.warn(self.missing_privileges())
                 self.started = self.handle.clock.now()
                 await asyncio.Event().wait()
             finally:

@@ -173,11 +173,14 @@ class Cgroups(Protocol):
         ...
 
     def processes(self, directory: str) -> tuple[int, ...]:
-        """Return the ids of the processes right in a cgroup, ascending."""
+        """Return the ids of the processes right in a cgroup, ascending.
+
+        Processes that only hostPID makes visible are missing on cgroup v1; on v2 they raise CgroupError.
+        """
         ...
 
     def threads(self, directory: str) -> tuple[int, ...]:
-        """Return the ids of the threads right in a cgroup, ascending."""
+        """Return the ids of the threads right in a cgroup, ascending, as `processes` does."""
         ...
 
 

@@ -92,6 +92,10 @@ class FlagSet:
             raise FlagError(f"unknown flag {name!r}; {suggestion(name, self._flags)}")
         self._values[name] = flag.parse(value)
 
+    def is_given(self, name: str) -> bool:
+        """Return whether a flag was set, to whatever value."""
+        return name in self._values
+
     def integer(self, name: str) -> int:
         """Return the value of an integer flag. Raises FlagError for another type or an undeclared flag."""
         return self._value(name, int)

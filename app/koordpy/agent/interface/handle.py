@@ -56,9 +56,16 @@ class Handle:
     """Where the node's procfs is; its processes have the pids that it shows."""
     sys_root: Path = Path("/sys")
     """Where the node's sysfs is."""
+    sys_fs_root: Path | None = None
+    """Where the node's /sys/fs is, with resctrl; None: below `sys_root`."""
     client: Client | None = None
     events: Recorder | None = None
     eviction: Eviction | None = None
     pressure: PressureSource | None = None
     """Pressure of latency-sensitive pods; None unless the gate PressureTriggers is on."""
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)
+
+    @property
+    def resctrl_root(self) -> Path:
+        """Where the node's resctrl file system is mounted."""
+        return (self.sys_fs_root or self.sys_root / "fs") / "resctrl"

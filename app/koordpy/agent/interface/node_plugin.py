@@ -4,6 +4,7 @@ from abc import ABC
 from typing import ClassVar
 
 from koordpy.api.plugin import BasePlugin, PluginArgs
+from koordpy.lib.feature_gates import FeatureGates
 
 from .flags import FlagSet
 from .handle import Handle
@@ -37,5 +38,10 @@ class NodePlugin(BasePlugin, ABC):
 
     def is_enabled(self) -> bool:
         """Return whether the plugin is to run; asked once, when the states of the node are known."""
-        gates = self.features if self.feature is None else (self.feature,)
-        return not gates or any(self.handle.gates.enabled(gate) for gate in gates)
+        return self.is_switched_on(self.handle.gates)
+
+    @classmethod
+    def is_switched_on(cls, gates: FeatureGates) -> bool:
+        """Return whether its gate, or one of its gates, is on; without a gate it always is."""
+        own = cls.features if cls.feature is None else (cls.feature,)
+        return not own or any(gates.enabled(gate) for gate in own)

@@ -17,6 +17,7 @@ from koordpy.agent.interface.flags import FlagSet
 from koordpy.api.core import Node, Pod
 from koordpy.api.decoding import DecodeError, decode
 from koordpy.api.meta import Struct
+from koordpy.api.needs import Right
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import SERVICE_ACCOUNT, Access, Connection, ConnectionConfigError
@@ -25,6 +26,8 @@ from koordpy.lib.http1_response import HttpError
 log = logging.getLogger(__name__)
 
 ADDRESS_TYPES: Final = ("Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS")
+RIGHTS: Final = (Right("get", "nodes"), Right("get", "nodes/pods"), Right("get", "nodes/configz"))
+"""The address of the kubelet, and what the kubelet asks the API server whether the agent may read it."""
 _DEFAULT_TYPE: Final = "InternalIP"
 
 DURATION = Histogram(

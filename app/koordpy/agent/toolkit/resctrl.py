@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from koordpy.api.needs import Privilege, PrivilegeNeed
 from koordpy.api.slo.reading import parse, read
 from koordpy.api.slo.rules import Int64
 from koordpy.api.slo.strategy import Strategy
@@ -25,6 +26,28 @@ POD_GROUP_PREFIX: Final = "koordlet-"
 
 INTEL: Final = "GenuineIntel"
 AMD: Final = "AuthenticAMD"
+
+PRIVILEGES: Final = (
+    PrivilegeNeed(
+        privilege=Privilege.SYS_FS,
+        purpose="the resctrl file system, which the node has mounted",
+        without="no shares are set, and the log says that resctrl is not mounted",
+        cpu_flag="cat_l3",
+    ),
+    PrivilegeNeed(
+        privilege=Privilege.DAC_OVERRIDE,
+        purpose="creating resctrl groups, in a folder that nobody may write",
+        without="no groups are created, and the log says so",
+        cpu_flag="cat_l3",
+    ),
+    PrivilegeNeed(
+        privilege=Privilege.HOST_PID,
+        purpose="the threads of containers",
+        without="no threads move into the groups, and the log says so",
+        cpu_flag="cat_l3",
+    ),
+)
+"""What strategies that keep resctrl groups need."""
 
 _AMD_UNLIMITED: Final = 2048
 _AMD_PER_HUNDRED: Final = 160

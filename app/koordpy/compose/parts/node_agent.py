@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Final
 
+from koordpy.agent.engine import uninstalling
 from koordpy.agent.engine.agent import FLAGGED_SERVICES, NodeAgent
 from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.reloading import Desired, Reloading
@@ -47,7 +48,12 @@ class NodeAgentPart(WorkingPart):
         """Return the node, its pods and the policies for it."""
         return PartNeeds(
             follows=(Node, NodeMetric, NodeResourceTopology, NodeSLO, Pod),
-            rights=(*debug_access.rights(settings.debug), *node_metric.RIGHTS, *topology_reporter.RIGHTS),
+            rights=(
+                *debug_access.rights(settings.debug),
+                *node_metric.RIGHTS,
+                *topology_reporter.RIGHTS,
+                *uninstalling.rights(settings.agent.undo_with_daemon_set),
+            ),
         )
 
     @property

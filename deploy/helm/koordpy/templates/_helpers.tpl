@@ -146,6 +146,10 @@ spec:
         - protocol: TCP
           port: {{ . }}
       {{- end }}
+      {{- if .kubelet }}
+        - protocol: TCP
+          port: 10250
+      {{- end }}
 {{- end }}
 
 {{/* A binding of the component's service account: dict "root" "component" "name" "kind" "role" "namespace". */}}
@@ -167,6 +171,54 @@ subjects:
   - kind: ServiceAccount
     name: koordpy-{{ .component }}
     namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
+{{/*
+What the node agent's container needs beyond the least, as YAML: dict "values" .Values.qosAgent "config" MAP, its
+KoordpyConfiguration. Every privilege is for a gate, a flag, or a fact about the nodes.
+*/}}
+{{- define "koordpy.agentPrivileges" -}}
+{{- $on := dict }}
+{{- range $gate, $value := (.config.featureGates | default dict) }}
+{{- if $value }}{{ $_ := set $on $gate true }}{{ end }}
+{{- end }}
+{{- $flags := (.config.agent).flags | default dict }}
+{{- $nodes := .values.nodes }}
+{{- $evicts := false }}
+{{- range tuple "BECPUEvict" "BEMemoryEvict" "CPUAllocatableEvict" "CPUEvict" "MemoryAllocatableEvict" "MemoryEvict" }}
+{{- if hasKey $on . }}{{ $evicts = true }}{{ end }}
+{{- end }}
+{{- $byAPI := eq (get $flags "only-evict-by-api" | toString) "true" }}
+{{- $kills := and $evicts (not $byAPI) $nodes.cgroupV1 }}
+{{- $resctrl := or $nodes.resctrl (hasKey $on "Resctrl") (hasKey $on "ResctrlCollector") }}
+{{- $capabilities := list }}
+{{- if hasKey $on "CoreSched" }}{{ $capabilities = append $capabilities "SYS_PTRACE" }}{{ end }}
+{{- if $kills }}{{ $capabilities = append $capabilities "KILL" }}{{ end }}
+{{- if or $resctrl (hasKey $on "OOMScoreAdj") }}{{ $capabilities = append $capabilities "DAC_OVERRIDE" }}{{ end }}
+{{- if or (hasKey $on "OOMScoreAdj") (hasKey $on "PressureTriggers") }}{{ $capabilities = append $capabilities "SYS_RESOURCE" }}{{ end }}
+capabilities: {{ $capabilities | toJson }}
+hostPID: {{ or $kills $resctrl (hasKey $on "BlkIOReconcile") (hasKey $on "CoreSched") (hasKey $on "OOMScoreAdj") | ternary true false }}
+kernel: {{ or $nodes.kernelSwitches (hasKey $on "ColdPageCollector") (hasKey $on "SystemConfig") | ternary true false }}
+resctrl: {{ $resctrl | ternary true false }}
+terway: {{ hasKey $on "TerwayQoS" }}
+blockIO: {{ hasKey $on "BlkIOReconcile" }}
+evictionByAPI: {{ and $evicts $byAPI | ternary true false }}
+kubelet: {{ eq (get $flags "pod-source" | toString) "kubelet" }}
+{{- end }}
+
+{{/* A ClusterRole of the node agent for one feature, with its binding: dict "root" $ "name" NAME "rules" LIST. */}}
+{{- define "koordpy.agentRole" -}}
+{{- $part := dict "root" .root "component" "qos-agent" }}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: koordpy-qos-agent-{{ .name }}
+  labels:
+    {{- include "koordpy.labels" $part | nindent 4 }}
+rules:
+  {{- toYaml .rules | nindent 2 }}
+---
+{{ include "koordpy.binding" (merge (dict "name" (printf "koordpy-qos-agent-%s" .name) "kind" "ClusterRole" "role" (printf "koordpy-qos-agent-%s" .name)) $part) }}
 {{- end }}
 
 {{/* The feature gates that each component knows; others are not passed to it. Koordinator's names. */}}
@@ -211,13 +263,19 @@ subjects:
 - BECPUManager
 - BECPUSuppress
 - BEMemoryEvict
+- BatchResource
 - BlkIOReconcile
 - CPICollector
 - CPUAllocatableEvict
 - CPUBurst
 - CPUEvict
+- CPUNormalization
+- CPUSetAllocator
 - CgroupReconcile
 - ColdPageCollector
+- CoreSched
+- GPUEnvInject
+- GroupIdentity
 - HamiCoreVGPUMonitor
 - HugePageReport
 - Libpfm4
@@ -225,12 +283,16 @@ subjects:
 - MemoryEvict
 - NodeMetricPromMetrics
 - NodeTopologyReport
+- OOMScoreAdj
 - PSICollector
 - PerCPUMetric
 - PodResourcesProxy
 - PressureTriggers
+- RDMADeviceInject
 - RDMADevices
 - RdtResctrl
+- Resctrl
 - ResctrlCollector
 - SystemConfig
+- TerwayQoS
 {{- end }}

@@ -15,6 +15,7 @@ from koordpy.agent.toolkit.kept_file import read_once
 from koordpy.agent.toolkit.memory_stat import MemoryStat
 from koordpy.agent.toolkit.pod_filter import every_pod
 from koordpy.agent.toolkit.pod_groups import groups
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 
 from .idle_page_stats import cold_bytes
 
@@ -33,6 +34,16 @@ class ColdMemoryResource(Collector):
         KINDS[f"{level}_memory_{what}"]
         for level in ("node", "pod", "container", "host_application")
         for what in ("cold_page_size", "with_hot_page_usage")
+    )
+    needs: ClassVar[Needs] = Needs(
+        elsewhere=("a kernel with kidled (Anolis OS, Alibaba Cloud Linux)",),
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.SYS,
+                purpose="starting kidled",
+                without="nothing is measured unless kidled runs already, the agent is not ready and says why",
+            ),
+        ),
     )
 
     @classmethod

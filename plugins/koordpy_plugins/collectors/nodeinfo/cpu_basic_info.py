@@ -7,7 +7,7 @@ from koordpy.agent.interface.facts import CPUBasicInfo
 _UNKNOWN = "unknown"
 
 
-def read(proc_root: Path, sys_root: Path) -> CPUBasicInfo:
+def read(proc_root: Path, sys_root: Path, resctrl_root: Path) -> CPUBasicInfo:
     """Return what is known; a machine without a file has not what it would say."""
     fields = _cpuinfo(proc_root / "cpuinfo")
     return CPUBasicInfo(
@@ -15,7 +15,7 @@ def read(proc_root: Path, sys_root: Path) -> CPUBasicInfo:
         hyper_thread_enabled=_text(sys_root / "devices/system/cpu/smt/active") == "1",
         # Only Intel's driver says so.
         turbo_enabled=_text(sys_root / "devices/system/cpu/intel_pstate/no_turbo") == "0",
-        cat_l3_cbm_mask=_text(sys_root / "fs/resctrl/info/L3/cbm_mask"),
+        cat_l3_cbm_mask=_text(resctrl_root / "info/L3/cbm_mask"),
         vendor_id=fields.get("vendor_id") or _UNKNOWN,
     )
 

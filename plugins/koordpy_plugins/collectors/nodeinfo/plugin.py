@@ -49,7 +49,7 @@ class NodeInfo(Collector):
         handle = self.handle
         try:
             processors = self._topology.read()
-            basic = cpu_basic_info.read(handle.proc_root, handle.sys_root)
+            basic = cpu_basic_info.read(handle.proc_root, handle.sys_root, handle.resctrl_root)
         except (OSError, ValueError) as error:
             CPU_STATUS.labels(handle.node_name, "failed").inc()
             raise CollectError(f"cannot read the CPU topology below {handle.sys_root}: {error}") from None

@@ -12,7 +12,7 @@ from prometheus_client import Gauge
 from koordpy.agent.interface import CollectError, Collector, FlagSet, Handle
 from koordpy.agent.interface.facts import NODE_LOCAL_STORAGE_INFO, LocalStorageInfo
 from koordpy.agent.interface.gates import BLK_IO_RECONCILE
-from koordpy.api.needs import Needs
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 from koordpy.api.plugin import PluginArgs
 
 from . import devices, mounts
@@ -33,7 +33,15 @@ class NodeStorageInfo(Collector):
     name: ClassVar[str] = "nodestorageinfo"
     feature: ClassVar[str | None] = BLK_IO_RECONCILE
     interval_flag: ClassVar[str] = INTERVAL_FLAG
-    needs: ClassVar[Needs] = Needs(elsewhere=("process ids of the node (hostPID)",))
+    needs: ClassVar[Needs] = Needs(
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.HOST_PID,
+                purpose="the mounts of process 1, by which the disks of volumes are found",
+                without="the disks of volumes are not known, and the log names the blocks without one",
+            ),
+        )
+    )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -14,6 +14,7 @@ from koordpy.agent.interface import KINDS, Collector, FlagSet, Handle, MetricKin
 from koordpy.agent.interface.gates import RESCTRL_COLLECTOR
 from koordpy.agent.toolkit.kept_file import read_once
 from koordpy.agent.toolkit.scraped_gauge import ScrapedGauge
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 from koordpy.api.plugin import PluginArgs
 
 ENABLE_FLAG = "enable-resctrl-collector"
@@ -36,10 +37,20 @@ class Resctrl(Collector):
     feature: ClassVar[str | None] = RESCTRL_COLLECTOR
     interval_flag: ClassVar[str] = INTERVAL_FLAG
     kinds: ClassVar[tuple[MetricKind, ...]] = (KINDS["resctrl_resource_llc"], KINDS["resctrl_resource_mb"])
+    needs: ClassVar[Needs] = Needs(
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.SYS_FS,
+                purpose="the counters of the resctrl file system, which the node has mounted",
+                without="nothing is measured, and the log says that resctrl is not mounted",
+                cpu_flag="cqm_mbm_total",
+            ),
+        )
+    )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._root = handle.sys_root / "fs/resctrl"
+        self._root = handle.resctrl_root
         self._llc: dict[tuple[str, str], int] = {}
         self._bandwidth: dict[tuple[str, str, str], int] = {}
 

@@ -24,7 +24,7 @@ from koordpy.agent.interface.hook import (
     Rule,
 )
 from koordpy.agent.toolkit import hook_requests
-from koordpy.api.needs import Needs
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 from koordpy.api.plugin import PluginArgs
 from koordpy.api.qos import QoSClass
 from koordpy.api.slo.node_slo import NodeSLOSpec
@@ -73,9 +73,27 @@ class CoreSched(Hook):
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "a kernel with core scheduling (5.14), and CPUs with several hardware threads a core",
-            "process ids of the node (hostPID), and the privilege CAP_SYS_PTRACE",
             "NodeSLOs with the cpuPolicy coreSched",
-        )
+        ),
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.HOST_PID,
+                purpose="finding the processes of containers",
+                without="no container gets a cookie, and the log says so",
+            ),
+            PrivilegeNeed(
+                privilege=Privilege.SYS_PTRACE,
+                purpose="giving cookies to processes of others",
+                without="no container gets a cookie, and koordlet_core_sched_group_managed_total counts it",
+            ),
+            PrivilegeNeed(
+                privilege=Privilege.PROC,
+                purpose="switching core scheduling on where the kernel has a switch (Anolis OS)",
+                without="it stays as it is on such kernels, and the log says so",
+                proc_file="sys/kernel/sched_core",
+                is_problem=False,
+            ),
+        ),
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

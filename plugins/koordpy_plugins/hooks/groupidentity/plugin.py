@@ -25,7 +25,7 @@ from koordpy.agent.interface.hook import (
 )
 from koordpy.agent.toolkit import hook_requests
 from koordpy.api.extension import ANNOTATION_POD_CPU_QOS
-from koordpy.api.needs import Needs
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 from koordpy.api.plugin import PluginArgs
 from koordpy.api.qos import QoSClass, qos_class_raw
 from koordpy.api.slo.node_slo import NodeSLOSpec
@@ -51,7 +51,16 @@ class GroupIdentity(Hook):
         elsewhere=(
             "a kernel with group identity (cpu.bvt_warp_ns: Anolis OS, Alibaba Cloud Linux)",
             "NodeSLOs with cpuQOS enabled (koord-manager creates them)",
-        )
+        ),
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.PROC,
+                purpose="switching group identity on where the kernel has a switch (Anolis OS)",
+                without="it stays as it is on such kernels, and the log says so",
+                proc_file="sys/kernel/sched_group_identity_enabled",
+                is_problem=False,
+            ),
+        ),
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

@@ -10,10 +10,10 @@ from typing import ClassVar, Final
 
 from prometheus_client import Gauge
 
-from koordpy.agent.interface import CgroupError, Update
+from koordpy.agent.interface import CgroupError, UnsupportedError, Update
 from koordpy.agent.interface.hook import OFF, ContainerRequest, Hook, Level, Reconciler, Response
 from koordpy.api.extension import ANNOTATION_OOM_SCORE_ADJ, ANNOTATION_OOM_SCORE_ADJ_SPEC
-from koordpy.api.needs import Needs
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 from koordpy.lib import go_json, int64
 from koordpy.lib.feature_gates import FeatureSpec
 
@@ -36,7 +36,24 @@ class OOMScoreAdj(Hook):
     feature: ClassVar[str | None] = "OOMScoreAdj"
     feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {"OOMScoreAdj": OFF}
     needs: ClassVar[Needs] = Needs(
-        elsewhere=("process ids of the node (hostPID)", "the privilege CAP_SYS_RESOURCE to lower a value")
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.HOST_PID,
+                purpose="finding the processes of containers",
+                without="nothing is written, and the log says so",
+            ),
+            PrivilegeNeed(
+                privilege=Privilege.DAC_OVERRIDE,
+                purpose="writing the scores of containers of users other than root",
+                without="theirs are not written, and the log says so",
+            ),
+            PrivilegeNeed(
+                privilege=Privilege.SYS_RESOURCE,
+                purpose="lowering scores",
+                without="scores are only raised, and the log names those that cannot be lowered",
+                is_problem=False,
+            ),
+        )
     )
 
     def reconcilers(self) -> Sequence[Reconciler]:
@@ -71,8 +88,11 @@ class OOMScoreAdj(Hook):
         """Write the value to all processes of a container that have another one."""
         try:
             processes = self.handle.cgroups.processes(request.cgroup_dir)
-        except CgroupError as error:
+        except UnsupportedError as error:
             log.debug("%s: %s", self.name, error)
+            return
+        except CgroupError as error:
+            log.info("%s: pod %s: container %s: %s", self.name, request.pod.key, request.name, error)
             return
         reached = False
         for process in processes:

@@ -21,6 +21,7 @@ from koordpy.agent.interface.hook import (
     Rule,
 )
 from koordpy.agent.toolkit import resctrl
+from koordpy.agent.toolkit.resctrl import PRIVILEGES
 from koordpy.api.needs import Needs
 from koordpy.api.plugin import PluginArgs
 from koordpy.lib.feature_gates import FeatureSpec
@@ -41,14 +42,14 @@ class Resctrl(Hook):
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "processors with cache and memory bandwidth allocation (flags cat_l3 and mba)",
-            "the resctrl file system of the node, mounted and writable",
-            "process ids of the node (hostPID)",
-        )
+            "the resctrl file system, mounted on the node",
+        ),
+        privileges=PRIVILEGES,
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.files = resctrl.ResctrlFiles(handle.sys_root / "fs" / "resctrl")
+        self.files = resctrl.ResctrlFiles(handle.resctrl_root)
 
     def refusal(self) -> str | None:
         """Without the file system there is nothing to allocate."""

@@ -14,7 +14,7 @@ import msgspec
 from koordpy.agent.interface import CallbackTarget, FlagSet, Handle, PodMeta, StateType
 from koordpy.agent.interface.hook import OFF, Hook, Rule
 from koordpy.api.extension import LABEL_POD_QOS
-from koordpy.api.needs import Needs
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 from koordpy.api.plugin import PluginArgs
 from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.lib.feature_gates import FeatureSpec
@@ -37,7 +37,14 @@ class TerwayQoS(Hook):
     feature: ClassVar[str | None] = "TerwayQoS"
     feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {"TerwayQoS": OFF}
     needs: ClassVar[Needs] = Needs(
-        elsewhere=("Terway with QoS on the node", "NodeSLOs with the netQOSPolicy terway-qos")
+        elsewhere=("Terway with QoS on the node", "NodeSLOs with the netQOSPolicy terway-qos"),
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.TERWAY,
+                purpose="the files that Terway reads",
+                without="they are written where Terway does not see them",
+            ),
+        ),
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

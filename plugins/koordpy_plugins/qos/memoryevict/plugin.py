@@ -11,10 +11,11 @@ from typing import ClassVar
 
 from koordpy.agent.interface import FlagSet, QOSPlugin
 from koordpy.agent.interface.gates import BE_MEMORY_EVICT, MEMORY_ALLOCATABLE_EVICT, MEMORY_EVICT
+from koordpy.agent.toolkit.eviction.needs import KILLING
 from koordpy.agent.toolkit.eviction.rounds import EvictionRounds
 from koordpy.agent.toolkit.metric_queries import MetricQueries
 from koordpy.agent.toolkit.pace import Pace
-from koordpy.api.needs import Needs, Right
+from koordpy.api.needs import Needs
 from koordpy.api.resource_names import MEMORY
 
 from . import requests, usage
@@ -30,11 +31,8 @@ class MemoryEvict(QOSPlugin):
     features: ClassVar[tuple[str, ...]] = (BE_MEMORY_EVICT, MEMORY_ALLOCATABLE_EVICT, MEMORY_EVICT)
     interval_flag: ClassVar[str | None] = INTERVAL_FLAG
     needs: ClassVar[Needs] = Needs(
-        rights=(Right("create", "pods/eviction"),),
-        elsewhere=(
-            "NodeSLOs with resourceUsedThresholdWithBE.enable (koord-manager creates them)",
-            "hostPID, to kill containers; --only-evict-by-api does without",
-        ),
+        elsewhere=("NodeSLOs with resourceUsedThresholdWithBE.enable (koord-manager creates them)",),
+        privileges=KILLING,
     )
     rounds: EvictionRounds
 

@@ -25,6 +25,7 @@ from koordpy.agent.interface import (
 )
 from koordpy.agent.interface.gates import RDT_RESCTRL
 from koordpy.agent.toolkit import pod_cgroups, resctrl, rounds
+from koordpy.agent.toolkit.resctrl import PRIVILEGES
 from koordpy.api.core import Pod
 from koordpy.api.needs import Needs
 from koordpy.api.plugin import PluginArgs
@@ -48,16 +49,17 @@ class ResctrlReconcile(QOSPlugin):
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "processors with cache and memory bandwidth allocation (flags cat_l3 and mba)",
-            "the resctrl file system of the node, writable, or CAP_SYS_ADMIN to mount it",
+            "the resctrl file system, mounted on the node",
             "NodeSLOs with resourceQOSStrategy (koord-manager creates them)",
-        )
+        ),
+        privileges=PRIVILEGES,
     )
 
     def __init__(
         self, args: PluginArgs, handle: Handle, *, mount: Callable[[Path], None] = mounting.mount
     ) -> None:
         super().__init__(args, handle)
-        self.files = resctrl.ResctrlFiles(handle.sys_root / "fs" / "resctrl")
+        self.files = resctrl.ResctrlFiles(handle.resctrl_root)
         self._mount = mount
         self._problem = ""
         self._caches: Caches | None = None

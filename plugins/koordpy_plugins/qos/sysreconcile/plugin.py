@@ -10,7 +10,7 @@ from koordpy.agent.interface import RECONCILE_INTERVAL, CgroupError, FlagSet, Ha
 from koordpy.agent.interface.gates import SYSTEM_CONFIG
 from koordpy.agent.toolkit import rounds
 from koordpy.api import quantity
-from koordpy.api.needs import Needs
+from koordpy.api.needs import Needs, Privilege, PrivilegeNeed
 from koordpy.api.plugin import PluginArgs
 from koordpy.api.slo.system import SystemStrategy
 
@@ -26,10 +26,19 @@ class SystemConfigReconcile(QOSPlugin):
     feature: ClassVar[str | None] = SYSTEM_CONFIG
     interval_flag: ClassVar[str | None] = RECONCILE_INTERVAL
     needs: ClassVar[Needs] = Needs(
-        elsewhere=(
-            "/proc/sys and /sys of the node, writable",
-            "NodeSLOs with systemStrategy (koord-manager creates them)",
-        )
+        elsewhere=("NodeSLOs with systemStrategy (koord-manager creates them)",),
+        privileges=(
+            PrivilegeNeed(
+                privilege=Privilege.PROC,
+                purpose="kernel settings below /proc/sys",
+                without="they are not written, and the log says so",
+            ),
+            PrivilegeNeed(
+                privilege=Privilege.SYS,
+                purpose="kernel settings below /sys/kernel",
+                without="they are not written, and the log says so",
+            ),
+        ),
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

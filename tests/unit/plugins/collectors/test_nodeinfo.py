@@ -110,4 +110,4 @@ def test_a_machine_without_topology_is_an_error(tmp_path):
 def test_this_machine_is_understood():
     processors = CPUTopologyReader(Path("/sys")).read()
     assert len(processors) == os.cpu_count()
-    assert cpu_basic_info.read(Path("/proc"), Path("/sys")).cpu_model
+    assert cpu_basic_info.read(Path("/proc"), Path("/sys"), Path("/sys/fs/resctrl")).cpu_model
