@@ -1,16 +1,21 @@
 """Packages of plugins that are broken, hang or leak: each is reported, and the agent and the others go on."""
 
 import asyncio
+import itertools
+import sys
 import threading
+import types
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from koordpy.agent.engine import host
 from koordpy.agent.engine import plugins as engine_plugins
 from koordpy.agent.engine.footprint import Limits, look
+from koordpy.agent.engine.label_growth import LabelGrowth
 from koordpy.agent.engine.supervisor import Supervisor
 from koordpy.agent.engine.unit import FAILURES, Unit
 from koordpy.api.core import Node, Pod
@@ -114,7 +119,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[koordpy.{group}]\n{name} = {entry}\n")
         monkeypatch.syspath_prepend(site)
-        monkeypatch.delitem(__import__("sys").modules, "third", raising=False)
+        monkeypatch.delitem(sys.modules, "third", raising=False)
 
     return lay_out
 
@@ -285,3 +290,73 @@ async def test_the_unit_that_leaves_threads_behind_is_replaced() -> None:
             end.set()
     assert failures("qos/Spinner", "leaked") >= 1
     assert quiet.failures == 0
+
+
+async def test_a_metric_with_ever_new_labels_is_cleared_and_its_plugin_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = CollectorRegistry()
+    package = types.ModuleType("hoarding")
+    package.SEEN = Gauge("hoarding_seen", "Pods.", ["uid"], registry=registry)  # type: ignore[attr-defined]
+    bounded = Gauge("bounded_seen", "Pods.", ["uid"], registry=registry)
+    bounded.labels("kept").set(1)
+    monkeypatch.setitem(sys.modules, "hoarding", package)
+    replaced = asyncio.Event()
+    rounds = itertools.count()
+
+    async def soon(_: float) -> None:
+        await asyncio.sleep(0)
+
+    async def hoard() -> None:
+        while True:
+            package.SEEN.labels(str(next(rounds))).set(1)
+            await hoarding.sleep(0)
+
+    hoarding = Unit(
+        "qos/Hoarder", hoard, clock=SystemClock(), sleep=soon, replace=replaced.set, package="hoarding"
+    )
+    supervisor = Supervisor(sleep=soon, labels=LabelGrowth(registry, most=50))
+    tasks = [asyncio.create_task(supervisor.run())]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(supervisor.keep(hoarding)))
+    try:
+        await until(replaced.is_set)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert failures("qos/Hoarder", "leaked") >= 1
+    assert "kept" in generate_latest(registry).decode()
+
+
+FLOOD = """
+class Third(Collector):
+    name = "Third"
+    kinds = (MetricKind("third_by_uid", ("uid",), "pods"),)
+    number = 0
+
+    def collect(self):
+        now = self.handle.clock.now().timestamp()
+        for _ in range(2000):
+            type(self).number += 1
+            self.handle.metrics.series("third_by_uid", {"uid": f"{self.number:0100}"}).add(1.0, now)
+"""
+
+
+async def test_a_plugin_with_ever_new_series_loses_its_own_points_and_no_others(
+    tmp_path: Path, server: ApiServer, install
+) -> None:
+    install(FLOOD, group="collectors")
+    (tmp_path / "metrics").mkdir()
+    flags = {"tsdb-max-bytes": 1 << 20, "tsdb-path": str(tmp_path / "metrics")}
+    files = NodeFiles(tmp_path, 2)
+    async with agent_of(server, files, flags=flags) as (agent, client):
+        cache = agent.metrics
+        await until(lambda: "Third" in cache.shares and cache.shares["Third"].evicted > 5000)
+        text = (await client.get("/metrics")).text
+        assert 'koordpy_agent_plugin_series_evictions_total{plugin="Third"}' in text
+        assert 'koordpy_agent_plugin_series_bytes{plugin="Third"}' in text
+        assert cache.bytes_used <= 1 << 20
+        assert {name for name, share in cache.shares.items() if share.evicted} == {"Third"}
+        assert cache.shares["noderesource"].series
+        assert (tmp_path / "metrics/series").stat().st_size < 1 << 20  # the names of series that are gone

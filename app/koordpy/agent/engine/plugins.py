@@ -17,6 +17,8 @@ from koordpy.agent.interface.metrics import COLLECT_INTERVAL, Metrics
 from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.service import DeclaresFlags
+from koordpy.agent.metrics.cache import MetricCache
+from koordpy.agent.metrics.plugin_metrics import PluginMetrics
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.field_error import FieldError, shown
@@ -204,10 +206,12 @@ def _is_own(point: EntryPoint) -> bool:
 
 
 def _named(handle: Handle, plugin: str) -> Handle:
-    """Return a handle with which a plugin's name is remembered with what it changes."""
-    if not isinstance(handle.executor, Executor):
-        return handle
-    return replace(handle, executor=handle.executor.of(plugin))
+    """Return a handle with which a plugin's name is remembered with what it changes and measures."""
+    if isinstance(handle.executor, Executor):
+        handle = replace(handle, executor=handle.executor.of(plugin))
+    if isinstance(handle.metrics, MetricCache):
+        handle = replace(handle, metrics=PluginMetrics(handle.metrics, plugin))
+    return handle
 
 
 def declare_series(types: Iterable[type[NodePlugin]], metrics: Metrics) -> None:

@@ -5,8 +5,9 @@ A unit that raises, returns, hangs or leaks is logged, counted and started again
 - *hangs in an await*: a round takes longer than the unit's `round_timeout`; it is cancelled.
 - *blocks the event loop*: noticed, named and interrupted by the watchdog thread (`watchdog.py`).
 - *leaks*: it has more than `MOST_TASKS` unfinished tasks, or the process has too many open files or threads,
-  or nears its memory limit, and the rounds of this unit left most of them behind (`footprint.py`). A plugin
-  that leaks is constructed anew. Tasks that are left when a run ends are cancelled.
+  or nears its memory limit, and the rounds of this unit left most of them behind (`footprint.py`). Ever
+  new labels of a Prometheus metric are a leak, too (`label_growth.py`). A plugin that leaks is constructed
+  anew. Tasks that are left when a run ends are cancelled.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from typing import Any, Final, cast
 from prometheus_client import Gauge
 
 from .footprint import Footprint, Limits, look
+from .label_growth import LabelGrowth
 from .time_limit import TookTooLong
 from .unit import CURRENT, LONGEST_BACKOFF, Unit
 from .watchdog import Blocked, Watchdog
@@ -53,11 +55,13 @@ class Supervisor:
         watchdog: Watchdog | None = None,
         most_tasks: int = MOST_TASKS,
         limits: Limits | None = None,
+        labels: LabelGrowth | None = None,
     ) -> None:
         self.units: dict[str, Unit] = {}
         self._sleep, self._most_tasks = sleep, most_tasks
         self.watchdog = watchdog or Watchdog()
         self.limits = limits or Limits.of_process()
+        self._labels = labels or LabelGrowth()
         self._why: dict[Unit, Exception] = {}
         self._cancelled_at: dict[Unit, float] = {}
         self._checks = 0
@@ -148,6 +152,10 @@ class Supervisor:
         now = asyncio.get_running_loop().time()
         if self._checks % _LOOK_EVERY == 0:
             self.check_footprint(look(self.limits))
+        for module, problem in self._labels.grown():
+            owner = self._unit_of_package(module)
+            if owner is not None:
+                self._cancel(owner, Leak(problem))
         self._checks += 1
         for unit in list(self.units.values()):
             if unit in self._cancelled_at and now - self._cancelled_at[unit] > _STOP_SECONDS:

@@ -1,8 +1,8 @@
 """The metrics of this node: time series by kind and properties, and the latest facts by key.
 
 Kinds, properties and aggregations are Koordinator's (pkg/koordlet/metriccache). Memory is bounded: points
-are kept for the retention of their kind, and all of them together take at most `max_bytes`; beyond that,
-series of objects that are gone lose their points first, then the oldest points of all go.
+are kept for the retention of their kind, and all of them together take at most `max_bytes`; beyond that, the
+plugin that has most loses points: first those of series of objects that are gone, then the oldest.
 """
 
 import logging
@@ -27,6 +27,8 @@ from .aggregation import Window
 from .blocks import BLOCK_BYTES, SEGMENT_BYTES, Blocks, anonymous_segment
 from .file import MetricFile, SeriesName, is_whole
 from .series import LATE_MILLISECONDS, BlockSeries
+from .share import SERIES_BYTES as SERIES_BYTES
+from .share import Share
 
 F = TypeVar("F")
 
@@ -38,11 +40,14 @@ RETENTION: Final = timedelta(hours=12)
 MAX_BYTES: Final = 100 << 20
 """The size of all series together (koordlet's --tsdb-max-bytes)."""
 
-SERIES_BYTES: Final = 1024
-"""What a series costs beside its blocks, as counted against the limit: its objects and its names."""
+LONGEST_IDENTITY: Final = 2048
+"""Characters of all properties of a series together."""
 
 _ROOM_SHARE: Final = 16
 """The share of the limit that is made free at once when the limit is reached."""
+
+_COMPACTION: Final = 1024
+"""Of so many new series one looks whether the file has too many names of series that are gone."""
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _UNDECLARED_MILLISECONDS: Final = 10 * 60_000
@@ -70,6 +75,8 @@ class MetricCache:
         self._ids = 0
         self._facts: dict[str, Any] = {}
         self.blocks = Blocks(self._map_segment)
+        self.shares: dict[str, Share] = {"": Share()}
+        """What plugins have, by their names."""
         self.evicted = 0
         """How many times points were dropped because of the limit."""
         self._has_room = True
@@ -112,12 +119,20 @@ class MetricCache:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def series(self, kind: str, properties: Mapping[str, str] | None = None) -> BlockSeries:
-        """Return the series of a kind with these properties, to append to."""
+    def series(
+        self, kind: str, properties: Mapping[str, str] | None = None, share: Share | None = None
+    ) -> BlockSeries:
+        """Return the series of a kind with these properties, to append to; it counts for a share.
+
+        It is stored with its first point.
+        """
         identity = self._identity(kind, properties or {})
+        share = share or self.shares[""]
         found = self._series[kind].get(identity)
         if found is None:
-            found = self._series[kind][identity] = BlockSeries(self, kind, identity)
+            return BlockSeries(self, kind, identity, share=share)
+        if found.share is not share:
+            found.move(share)
         return found
 
     def append(self, samples: Iterable[Sample]) -> None:
@@ -254,7 +269,10 @@ class MetricCache:
             raise MetricError(
                 f"a sample of {kind} needs the properties {list(names)}, got {sorted(properties)}"
             )
-        return tuple([properties[name] for name in names])
+        identity = tuple([properties[name] for name in names])
+        if sum(map(len, identity)) > LONGEST_IDENTITY:
+            raise MetricError(f"a sample of {kind}: properties of more than {LONGEST_IDENTITY} characters")
+        return identity
 
     # --- memory ----------------------------------------------------------------------------------
 
@@ -269,8 +287,11 @@ class MetricCache:
         if registered is series and not series.id:
             self._ids += 1
             series.id = self._ids
+            series.share.series += 1
             if self._file is not None:
                 self._file.add_name(_name_of(series))
+                if not self._ids % _COMPACTION and self._file.needs_compaction(self.series_count):
+                    self._compact(self._file)
         return registered
 
     def take_block(self, series: BlockSeries, base: int) -> int:
@@ -295,6 +316,8 @@ class MetricCache:
 
     def _forget(self, series: BlockSeries) -> None:
         series.close()
+        if series.id:
+            series.share.series -= 1
         series.id = 0
         del self._series[series.kind][series.identity]
 
@@ -304,28 +327,61 @@ class MetricCache:
         return self._file.map_segment(index)
 
     def _make_room(self, keep: BlockSeries, now: int) -> None:
-        """Drop points until some of the limit is free again, but none of the series that needs it."""
+        """Drop points until some of the limit is free again, but none of the series that needs it.
+
+        The plugin with most bytes loses points until another one has most.
+        """
         wanted = self._max_bytes - max(self._max_bytes // _ROOM_SHARE, BLOCK_BYTES)
-        others = [
-            series
-            for by_identity in self._series.values()
-            for series in by_identity.values()
-            if series is not keep
-        ]
-        for series in others:
-            if now - series.newest > LATE_MILLISECONDS + 2 * series.interval:
-                self._forget(series)
-                self.evicted += 1
-        left = [(series.oldest, number, series) for number, series in enumerate(others) if series.block_count]
-        heapify(left)
-        while left and self.bytes_used > wanted:
-            _, number, series = heappop(left)
+        by_share: dict[str, list[BlockSeries]] = {}
+        for by_identity in self._series.values():
+            for series in by_identity.values():
+                if series is not keep:
+                    by_share.setdefault(series.share.name, []).append(series)
+        for name in sorted(by_share, key=lambda name: self.shares[name].bytes, reverse=True):
+            if self.bytes_used <= wanted:
+                return
+            self._drop_stale(by_share[name], now)
+        left = {
+            name: [(each.oldest, number, each) for number, each in enumerate(found) if each.block_count]
+            for name, found in by_share.items()
+        }
+        for heap in left.values():
+            heapify(heap)
+        while self.bytes_used > wanted:
+            heap = max(
+                (heap for heap in left.values() if heap),
+                key=lambda heap: heap[0][2].share.bytes,
+                default=[],
+            )
+            if not heap:
+                return
+            _, number, series = heappop(heap)
             series.drop_oldest_block()
-            self.evicted += 1
+            self._count_evicted(series)
             if series.block_count:
-                heappush(left, (series.oldest, number, series))
+                heappush(heap, (series.oldest, number, series))
             else:
                 self._forget(series)
+
+    def _drop_stale(self, found: Iterable[BlockSeries], now: int) -> None:
+        """Forget the series of objects that are gone."""
+        for series in found:
+            if now - series.newest > LATE_MILLISECONDS + 2 * series.interval:
+                self._forget(series)
+                self._count_evicted(series)
+
+    def _count_evicted(self, series: BlockSeries) -> None:
+        self.evicted += 1
+        share = series.share
+        share.evicted += 1
+        if share.name and share.evicted == 1:
+            log.warning(
+                "plugin %s has %d series with %d bytes, more than any other, and the metric cache is full: "
+                "it loses points",
+                share.name,
+                share.series,
+                share.bytes,
+            )
 
     # --- restarts --------------------------------------------------------------------------------
 
@@ -350,7 +406,9 @@ class MetricCache:
             by_identity = self._series.setdefault(name.kind, {})
             series = by_identity.get(name.identity)
             if series is None:
-                series = by_identity[name.identity] = BlockSeries(self, name.kind, name.identity, name.id)
+                series = BlockSeries(self, name.kind, name.identity, name.id, share=self.shares[""])
+                series.share.series += 1
+                by_identity[name.identity] = series
             first, last = blocks.base(number), blocks.newest(number)
             if first < series.newest or not now - self._longest <= last <= now + LATE_MILLISECONDS:
                 blocks.free(number)

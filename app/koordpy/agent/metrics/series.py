@@ -5,6 +5,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from .blocks import LONGEST_BLOCK, POINTS, Blocks, Place
+from .share import Share
 
 LATE_MILLISECONDS: Final = 60_000
 """How much older than the newest point a point may be, and is still put in its place (koordlet's window)."""
@@ -49,6 +50,7 @@ class BlockSeries:
         "id",
         "identity",
         "kind",
+        "share",
     )
 
     _place: Place
@@ -56,11 +58,14 @@ class BlockSeries:
     _count: int
     _last: int
 
-    def __init__(self, owner: Owner, kind: str, identity: tuple[str, ...], id_: int = 0) -> None:
+    def __init__(
+        self, owner: Owner, kind: str, identity: tuple[str, ...], id_: int = 0, *, share: Share
+    ) -> None:
         self._owner = owner
         self.kind = kind
         self.identity = identity
         self.id = id_
+        self.share = share
         self._numbers: deque[int] = deque()
         self._forget()
 
@@ -86,8 +91,15 @@ class BlockSeries:
     def close(self) -> None:
         """Drop all points."""
         while self._numbers:
-            self._owner.blocks.free(self._numbers.pop())
+            self._free(self._numbers.pop())
         self._forget()
+
+    def move(self, share: Share) -> None:
+        """Count for another plugin from now on."""
+        for each, sign in ((self.share, -1), (share, 1)):
+            each.blocks += sign * len(self._numbers)
+            each.series += sign * bool(self.id)
+        self.share = share
 
     def drop_before(self, time: int) -> None:
         """Free the blocks whose points are all older than a time, in Unix milliseconds."""
@@ -95,18 +107,19 @@ class BlockSeries:
             if len(self._numbers) == 1:
                 self.close()
             else:
-                self._owner.blocks.free(self._numbers.popleft())
+                self._free(self._numbers.popleft())
 
     def drop_oldest_block(self) -> None:
         """Free the oldest block, whatever its age."""
         if len(self._numbers) > 1:
-            self._owner.blocks.free(self._numbers.popleft())
+            self._free(self._numbers.popleft())
         else:
             self.close()
 
     def adopt(self, number: int) -> None:
         """Take over a block that is in place already, newer than all others."""
         self._numbers.append(number)
+        self.share.blocks += 1
         self._open(number)
 
     # --- reading ---------------------------------------------------------------------------------
@@ -186,6 +199,10 @@ class BlockSeries:
 
     # --- blocks ----------------------------------------------------------------------------------
 
+    def _free(self, number: int) -> None:
+        self._owner.blocks.free(number)
+        self.share.blocks -= 1
+
     def _forget(self) -> None:
         self._base = 0
         self._count = POINTS
@@ -211,6 +228,7 @@ class BlockSeries:
         else:
             self.drop_before(at - self._owner.retention_milliseconds(self.kind))
         self._numbers.append(self._owner.take_block(self, at))
+        self.share.blocks += 1
         self._open(self._numbers[-1])
         self.append(value, at)
 
@@ -239,7 +257,7 @@ class BlockSeries:
                 place.segment.longs[place.header + 1] = kept
                 self._open(self._numbers[-1])
                 return times, values
-            self._owner.blocks.free(self._numbers.pop())
+            self._free(self._numbers.pop())
         self._forget()
         return times, values
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,17 @@ _SERIES: Final = ScrapedGauge("prometheus_tsdb_head_series", "Series of the metr
 _BYTES: Final = ScrapedGauge("prometheus_tsdb_storage_blocks_bytes", "Bytes of the metric cache.", ())
 _EVICTED: Final = ScrapedGauge(
     "prometheus_tsdb_size_retentions_total", "Times metrics were dropped because of --tsdb-max-bytes.", ()
+)
+_SHARE_SERIES: Final = ScrapedGauge(
+    "koordpy_agent_plugin_series", "Series that a plugin has in the metric cache.", ("plugin",)
+)
+_SHARE_BYTES: Final = ScrapedGauge(
+    "koordpy_agent_plugin_series_bytes", "Bytes of a plugin's series in the metric cache.", ("plugin",)
+)
+_SHARE_EVICTED: Final = ScrapedGauge(
+    "koordpy_agent_plugin_series_evictions_total",
+    "Times that a plugin lost points because it had most of a full metric cache.",
+    ("plugin",),
 )
 
 
@@ -81,6 +93,12 @@ class MetricCacheService:
             _SERIES.publish(self.cache, lambda cache: [((), cache.series_count)])
             _BYTES.publish(self.cache, lambda cache: [((), cache.bytes_used)])
             _EVICTED.publish(self.cache, lambda cache: [((), cache.evicted)])
+            for gauge, what in (
+                (_SHARE_SERIES, "series"),
+                (_SHARE_BYTES, "bytes"),
+                (_SHARE_EVICTED, "evicted"),
+            ):
+                gauge.publish(self.cache, partial(_of_plugins, what))
 
     async def run(self) -> None:
         """Remove old points at an interval, until cancelled."""
@@ -108,3 +126,9 @@ def _at_least(flags: FlagSet, name: str, least: int) -> int:
     if value < least:
         raise ValueError(f"flag {name}: got {value}, expected at least {least}")
     return value
+
+
+def _of_plugins(what: str, cache: MetricCache) -> Iterator[tuple[tuple[str], float]]:
+    for name, share in cache.shares.items():
+        if name and (share.series or share.evicted):
+            yield (name,), getattr(share, what)
