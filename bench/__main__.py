@@ -21,6 +21,7 @@ NAMES = (
     "colocation",
     "descheduling",
     "agent",
+    "metrics",
     "slo",
 )
 
