@@ -6,34 +6,47 @@ when they run, so that small ones start fast.
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from koordpy import __version__
-from koordpy.commands.break_glass import break_glass
-from koordpy.commands.colocate import colocate
-from koordpy.commands.completion import complete_for_kubectl, completion
+from koordpy.commands.completion import complete_for_kubectl
 from koordpy.commands.debug_client import DebugServer, address, component_option, transport
-from koordpy.commands.descheduler import descheduler
-from koordpy.commands.doctor import doctor
-from koordpy.commands.features import features
+from koordpy.commands.lazy_group import LazyGroup
 from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
-from koordpy.commands.plugin import plugin
-from koordpy.commands.profile import profile
-from koordpy.commands.qos import qos
-from koordpy.commands.record import record
-from koordpy.commands.running import agent, serve, worker
-from koordpy.commands.simulate import simulate
-from koordpy.commands.whatif import whatif
-from koordpy.commands.why import why
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+_COMMANDS: Final = {
+    "agent": "koordpy.commands.running:agent",
+    "break-glass": "koordpy.commands.break_glass:break_glass",
+    "colocate": "koordpy.commands.colocate:colocate",
+    "completion": "koordpy.commands.completion:completion",
+    "descheduler": "koordpy.commands.descheduler:descheduler",
+    "doctor": "koordpy.commands.doctor:doctor",
+    "features": "koordpy.commands.features:features",
+    "plugin": "koordpy.commands.plugin:plugin",
+    "profile": "koordpy.commands.profile:profile",
+    "qos": "koordpy.commands.qos:qos",
+    "record": "koordpy.commands.record:record",
+    "serve": "koordpy.commands.running:serve",
+    "simulate": "koordpy.commands.simulate:simulate",
+    "whatif": "koordpy.commands.whatif:whatif",
+    "why": "koordpy.commands.why:why",
+    "worker": "koordpy.commands.running:worker",
+}
+"""Commands by name, and where they are."""
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.option("-v", "--verbose", count=True, help="Log more; given twice, log everything.")
 @click.option("--traceback", is_flag=True, help="Show where an unexpected error came from.")
 @click.pass_context
@@ -147,24 +160,6 @@ def health(debug_server: DebugServer, live: bool) -> None:
     click.echo(answer.text.rstrip())
     if answer.status_code != 200:
         raise Failure(f"{debug_server.subject or url} answered {answer.status_code}")
-
-
-cli.add_command(agent)
-cli.add_command(break_glass)
-cli.add_command(colocate)
-cli.add_command(completion)
-cli.add_command(descheduler)
-cli.add_command(doctor)
-cli.add_command(features)
-cli.add_command(plugin)
-cli.add_command(profile)
-cli.add_command(qos)
-cli.add_command(record)
-cli.add_command(serve)
-cli.add_command(simulate)
-cli.add_command(whatif)
-cli.add_command(why)
-cli.add_command(worker)
 
 
 # --- entry point -----------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, Final, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, cast
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Format = Literal["text", "json", "yaml"]
 
@@ -21,11 +22,13 @@ _BLANKS: Final = re.compile(r" +$", re.MULTILINE)
 FORMATS: tuple[Format, ...] = ("text", "json", "yaml")
 
 
-def console() -> Console:
+def console() -> "Console":
     """Return the console for standard output.
 
     Without a terminal, lines are never wrapped and have no trailing blanks.
     """
+    from rich.console import Console
+
     if sys.stdout.isatty():
         return Console(highlight=False)
     plain = cast(TextIO, _Trimmed())
@@ -44,7 +47,7 @@ class _Trimmed:
         sys.stdout.flush()
 
 
-def emit(value: Any, format_: Format, render: Callable[[Console], None]) -> None:
+def emit(value: Any, format_: Format, render: "Callable[[Console], None]") -> None:
     """Print a JSON-like value in a format; `render` prints the text format."""
     if format_ == "json":
         sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -10,7 +10,7 @@ from koordpy.http.server.authentication import Authenticated
 from koordpy.http.server.endpoints import Endpoints, before
 from koordpy.http.server.listener import Listener
 from koordpy.http.server.memory import Memory
-from koordpy.lib import certificate_files
+from koordpy.lib import certificate_files, certificate_process
 from koordpy.lib.clock import Clock
 from koordpy.lib.health import Check
 from koordpy.lib.request_origin import names_for
@@ -50,7 +50,7 @@ def _listener(process: Context, name: str, routes: Routes, memory: Memory) -> Li
         app = Authenticated(app, process.client, process.clock)
     settings, certificate = routes.settings, _certificate(routes)
     if certificate is not None:
-        _ensure(certificate, process.clock)
+        _ensure(certificate, process.clock, is_small=_is_small(routes))
     return Listener(
         name,
         app,
@@ -67,7 +67,7 @@ def _listener(process: Context, name: str, routes: Routes, memory: Memory) -> Li
 
 def _application(process: Context, name: str, routes: Routes) -> Any:
     endpoints = Endpoints(routes.endpoints)
-    if routes.endpoints and not routes.routers and not routes.hot:
+    if _is_small(routes):
         return endpoints
     from koordpy.http.routes import health  # FastAPI, which small processes do without
     from koordpy.http.server.application import Application
@@ -78,18 +78,23 @@ def _application(process: Context, name: str, routes: Routes) -> Any:
     return before(endpoints, app) if routes.endpoints else app
 
 
+def _is_small(routes: Routes) -> bool:
+    """Return whether a part does without FastAPI and other large libraries."""
+    return bool(routes.endpoints) and not routes.routers and not routes.hot
+
+
 async def renew(process: Context, routes: Iterable[Routes]) -> None:
     """Renew the certificates that are generated in folders of listeners, as long as the process runs.
 
     Listeners notice replaced files by themselves, and so does kube-scheduler, which reads its client
     certificate again for new connections.
     """
-    generated = [found for each in routes if (found := _certificate(each)) is not None]
+    generated = [(found, _is_small(each)) for each in routes if (found := _certificate(each)) is not None]
     while True:
         await asyncio.sleep(RENEWAL_SECONDS)
-        for certificate in generated:
+        for certificate, is_small in generated:
             try:
-                await asyncio.to_thread(_ensure, certificate, process.clock)
+                await asyncio.to_thread(_ensure, certificate, process.clock, is_small=is_small)
             except (certificate_files.CertificateError, OSError) as error:
                 log.warning("the certificate in %s is not renewed: %s", certificate.folder, error)
 
@@ -100,12 +105,18 @@ def _certificate(routes: Routes) -> Certificate | None:
     return routes.certificate
 
 
-def _ensure(certificate: Certificate, clock: Clock) -> None:
+def _ensure(certificate: Certificate, clock: Clock, *, is_small: bool) -> None:
     """Create or renew what is generated in the folder of a listener. Raises CertificateError, OSError."""
-    if certificate.hosts is not None:
-        from koordpy.lib import certificates  # only where some are generated
+    if certificate.hosts is None:
+        return
+    if is_small:
+        certificate_process.ensure(
+            certificate.folder, certificate.hosts, clock.now(), client=certificate.client
+        )
+        return
+    from koordpy.lib import certificates  # only where some are generated
 
-        certificates.ensure(certificate.folder, certificate.hosts, clock.now(), client=certificate.client)
+    certificates.ensure(certificate.folder, certificate.hosts, clock.now(), client=certificate.client)
 
 
 def _check(listener: Listener) -> Check:

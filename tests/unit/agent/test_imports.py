@@ -9,12 +9,14 @@ import pytest
 
 PROGRAM = """
 import json, sys
+import click
 import koordpy.cli
 import koordpy.main
 from koordpy import settings
 from koordpy.commands import agent_flags
 from koordpy.compose.process import Process
 
+koordpy.cli.cli.get_command(click.Context(koordpy.cli.cli), "agent")
 found = settings.load(None, json.loads(sys.argv[1]))
 agent_flags.installed()
 process = Process(found, ["agent"])
@@ -30,6 +32,7 @@ LARGE = {
     "numpy",
     "pandas",
     "polars",
+    "rich",
     "sqlalchemy",
     "starlette",
 }
@@ -37,6 +40,8 @@ LARGE = {
 
 OF_OTHER_PARTS = (
     "koordpy.admission.chain",
+    "koordpy.commands.doctor",
+    "koordpy.commands.why",
     "koordpy.controllers",
     "koordpy.descheduling",
     "koordpy.embedded",
@@ -59,7 +64,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     (root / "cgroup/cgroup.controllers").write_text("cpu cpuset memory\n")
     settings = {
         "client": {"server": "http://127.0.0.1:1"},
-        "debug": {"port": 0},
+        "debug": {"port": 0, "certDir": str(root / "certs")},
         "agent": {"nodeName": "n1", "cgroupRoot": str(root / "cgroup")},
     }
     done = subprocess.run(
