@@ -5,7 +5,7 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +82,18 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     for name, collector in REGISTRY._names_to_collectors.items():
-        labels = set(getattr(collector, "_labelnames", ()))
+        labels = set(labels_of(collector, name))
         if family_of(name) in text:
             bucket = {"le"} if name.endswith("_bucket") else set[str]()
             found.setdefault(name, labels | bucket)
     return found
+
+
+def labels_of(collector: Any, name: str) -> Iterable[str]:
+    """Return the labels of a metric, from its kind or from the description of what collects it."""
+    if hasattr(collector, "_labelnames") or not hasattr(collector, "describe"):
+        return getattr(collector, "_labelnames", ())
+    return next((family._labelnames for family in collector.describe() if family.name == name), ())
 
 
 async def metrics(folder: Path) -> str:
