@@ -8,7 +8,6 @@ any other name is refused by every process.
 import logging
 from collections.abc import Mapping
 
-from koordpy.agent.interface import gates as agent_gates
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, unrecognized
 
 
@@ -30,7 +29,7 @@ def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, Fe
     return own
 
 
-_MISSING = frozenset(
+KOORDINATOR = frozenset(
     {
         # koordlet, runtime hooks
         "TCNetworkQoS",
@@ -54,8 +53,6 @@ _MISSING = frozenset(
         "SyncBarrier",
     }
 )
-
-KOORDINATOR = _MISSING | agent_gates.WITHOUT_EFFECT
 """Gates of Koordinator 1.8 that no part of koordpy has.
 
 Source: Koordinator, `pkg/features`.

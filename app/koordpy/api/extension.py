@@ -35,6 +35,7 @@ LABEL_MID_STATIC_MEMORY_RESERVED_RATIO = "node.koordinator.sh/mid-static-memory-
 LABEL_GPU_VENDOR = "node.koordinator.sh/gpu-vendor"
 LABEL_GPU_MODEL = "node.koordinator.sh/gpu-model"
 LABEL_GPU_DRIVER_VERSION = "node.koordinator.sh/gpu-driver-version"
+LABEL_GPU_PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
 
 # --- annotations ---------------------------------------------------------------------------------
 ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
@@ -94,6 +95,7 @@ ANNOTATION_OOM_SCORE_ADJ_SPEC = "koordinator.sh/oom-score-adj-spec"
 ANNOTATION_POD_EVICTION_POLICY = "koordinator.sh/eviction-policy"
 ANNOTATION_POD_EVICTION_PRIORITY = "koordinator.sh/eviction-priority"
 ANNOTATION_POD_CPU_BURST = "koordinator.sh/cpuBurst"
+ANNOTATION_GPU_PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"
 
 # --- resources -----------------------------------------------------------------------------------
 CPU = "cpu"

@@ -18,6 +18,7 @@ class Privilege(StrEnum):
     HOST_PID = "hostPID"
     DAC_OVERRIDE = "CAP_DAC_OVERRIDE"
     KILL = "CAP_KILL"
+    PERFMON = "CAP_PERFMON"
     SYS_PTRACE = "CAP_SYS_PTRACE"
     SYS_RESOURCE = "CAP_SYS_RESOURCE"
     PROC = "/proc"

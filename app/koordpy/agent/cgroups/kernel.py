@@ -94,7 +94,7 @@ FEATURES: Final = (
     Feature(
         "pressure of groups",
         ("cpu.pressure",),
-        ("performance", "CPUEvict", "memoryEvict"),
+        ("psi", "CPUEvict", "memoryEvict"),
         "Linux 4.20 and later with CONFIG_PSI, not switched off by psi=0; cgroup v2",
     ),
     Feature(
@@ -163,7 +163,7 @@ def killing(files: CgroupFiles, group: str) -> Found:
 def performance_counters(files: CgroupFiles) -> Found:
     """Return whether cycles and instructions of groups can be counted."""
     feature = Feature(
-        "performance counters", (), ("performance",), "perf_event_open, which most virtual machines lack"
+        "performance counters", (), ("cpi",), "perf_event_open, which most virtual machines lack"
     )
     if not (files.sys_root / "bus/event_source/devices/cpu").exists():
         return Found(feature, "the processors have no counters that this system can use")

@@ -129,6 +129,9 @@ def _cpu() -> Iterator[Resource]:
     yield Resource("cpuacct.usage", "cpuacct", "cpu.stat", kind=Kind.READ_ONLY)
     yield Resource("tasks", "cpu", "cgroup.threads", 0, MAX_INT64, kind=Kind.MOVE)
     yield Resource("cgroup.procs", "cpu", "cgroup.procs", 0, MAX_INT64, kind=Kind.MOVE)
+    yield Resource(
+        "perf_event.procs", "perf_event", "cgroup.procs", v1_file="cgroup.procs", kind=Kind.READ_ONLY
+    )
     yield Resource("cpuset.cpus", "cpuset", "cpuset.cpus", kind=Kind.CPUSET)
     yield Resource(
         "cpuset.cpus.effective", "cpuset", "cpuset.cpus.effective", v1_file=None, kind=Kind.READ_ONLY

@@ -40,7 +40,7 @@ from koordpy.agent.engine.unit import Unit
 from koordpy.agent.hooks.runtime_hooks import RuntimeHooks
 from koordpy.agent.interface.collector import Collector
 from koordpy.agent.interface.flags import FlagSet, FlagValue
-from koordpy.agent.interface.gates import PRESSURE_TRIGGERS
+from koordpy.agent.interface.gates import PRESSURE_TRIGGERS, check
 from koordpy.agent.interface.handle import Handle
 from koordpy.agent.interface.hook import Hook, HookError
 from koordpy.agent.interface.metrics import COLLECT_INTERVAL
@@ -51,6 +51,7 @@ from koordpy.agent.metrics.service import MetricCacheService
 from koordpy.agent.prediction.histogram import nanoseconds
 from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.reporting.audit.log import AuditLog
+from koordpy.agent.reporting.device_reporter import DeviceReporter
 from koordpy.agent.reporting.kubelet_configuration import KubeletConfiguration
 from koordpy.agent.reporting.node_metric import NodeMetricReporter
 from koordpy.agent.reporting.topology_reporter import TopologyReporter
@@ -74,6 +75,7 @@ FLAGGED_SERVICES: Final[tuple[type[DeclaresFlags], ...]] = (
     NodeRoots,
     AuditLog,
     ContainerRuntimeFlags,
+    DeviceReporter,
     ExecutorService,
     MetricCacheService,
     NodeEviction,
@@ -116,7 +118,10 @@ class NodeAgent:
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Construct everything. Raises ConfigError, FlagError, PluginError; ValueError without nodeName."""
+        """Construct everything. Raises ConfigError, FlagError, FeatureGateError, PluginError; ValueError
+        without nodeName.
+        """
+        check(gates)
         if not settings.node_name:
             raise ValueError("the node agent needs agent.nodeName or the environment variable NODE_NAME")
         self.flags = declared_flags(installed, settings.flags)
@@ -214,6 +219,7 @@ class NodeAgent:
                 kubelet=kubelet,
                 configuration=KubeletConfiguration(writing.kubelet),
             ),
+            DeviceReporter(self.handle, lambda: self.handle.gates),
             NodeMetricReporter(
                 self.states,
                 self.metrics,
@@ -306,6 +312,7 @@ class NodeAgent:
         chosen = {gate: on for gate, on in new.gates.items() if gate in specs or gate.startswith("All")}
         gates = FeatureGates(specs, chosen)
         gates.set(installed.extension_gates(flags))
+        check(gates)
         types = [type_ for type_ in installed.types() if issubclass(type_, Collector | Hook | QOSPlugin)]
         of_services = set(flags_of(FLAGGED_SERVICES).values) - {COLLECT_INTERVAL}
         refuse_what_needs_a_restart(

@@ -31,7 +31,8 @@ class Collecting:
             await asyncio.Event().wait()
         while True:
             try:
-                self._collector.collect()
+                if (measuring := self._collector.collect()) is not None:
+                    await measuring
             except CollectError as error:
                 if self._failure != str(error):
                     log.warning("collector %s: %s", self.name, error)

@@ -117,11 +117,11 @@ class PluginRun:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
             self.task = None
-        if was_running and isinstance(self.plugin, QOSPlugin):
+        if was_running and isinstance(self.plugin, (Collector, QOSPlugin)):
             await self._revert(self.plugin)
 
-    async def _revert(self, plugin: QOSPlugin) -> None:
-        """Let a plugin revert what must not be left behind, though not for ever."""
+    async def _revert(self, plugin: Collector | QOSPlugin) -> None:
+        """Let a plugin revert or release what must not be left behind, though not for ever."""
         token = CURRENT.set(self.unit)  # if it blocks the event loop it is interrupted
         try:
             stopping = asyncio.create_task(_stop(plugin), name=f"stop {self.unit.name}")
@@ -139,6 +139,11 @@ class PluginRun:
     def _replace(self) -> None:
         """Take another plugin in the next run: what this one has piled up goes with it."""
         self._is_set_up = False
+        if isinstance(self.plugin, Collector):
+            try:
+                self.plugin.close()
+            except Exception:
+                log.exception("%s: close failed", self.unit.name)
 
     async def _work(self) -> None:
         if not self._is_set_up:
@@ -275,5 +280,8 @@ def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> set[str]:
     return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
 
 
-async def _stop(plugin: QOSPlugin) -> None:
-    await plugin.stop()
+async def _stop(plugin: Collector | QOSPlugin) -> None:
+    if isinstance(plugin, QOSPlugin):
+        await plugin.stop()
+    else:
+        plugin.close()

@@ -58,6 +58,7 @@ OF_PRESSURE_TRIGGERS: Final = (
 _CAPABILITIES: Final = {
     Privilege.DAC_OVERRIDE: 1,
     Privilege.KILL: 5,
+    Privilege.PERFMON: 38,
     Privilege.SYS_PTRACE: 19,
     Privilege.SYS_RESOURCE: 24,
 }

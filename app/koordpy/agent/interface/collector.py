@@ -1,6 +1,7 @@
 """The base class of collectors: plugins that measure the node (entry point group `koordpy.collectors`)."""
 
 from abc import abstractmethod
+from collections.abc import Awaitable
 from typing import ClassVar
 
 from .metrics import COLLECT_INTERVAL, MetricKind
@@ -30,9 +31,12 @@ class Collector(NodePlugin):
         return None
 
     @abstractmethod
-    def collect(self) -> None:
-        """Measure once, and append samples or set facts; called on the event loop, so it must not wait.
+    def collect(self) -> Awaitable[None] | None:
+        """Measure once, and append samples or set facts; called on the event loop, so it must not block.
 
-        Raises CollectError if nothing can be measured. One unreadable pod or container must not prevent
-        measuring the others.
+        A collector whose measuring takes time makes it a coroutine. Raises CollectError if nothing can be
+        measured. One unreadable pod or container must not prevent measuring the others.
         """
+
+    def close(self) -> None:
+        """Release threads and the like. Called after the last `collect`, perhaps twice."""

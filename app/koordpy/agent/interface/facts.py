@@ -87,8 +87,21 @@ class LocalStorageInfo:
 
 
 @dataclass(frozen=True)
+class DeviceStatus:
+    """What is known of a device's health; the code is a short word such as `Xid48`."""
+
+    healthy: bool
+    error_code: str = ""
+    error_message: str = ""
+
+
+@dataclass(frozen=True)
 class GPUDevice:
-    """A GPU of the node. `memory_total` is in bytes; `numa_node` is -1 if unknown."""
+    """A GPU of the node.
+
+    `memory_total` is in bytes; `numa_node` is -1 if unknown; `pcie` is the PCI root, such as `pci0000:3a`.
+    `status` is None while nothing has been found wrong with it.
+    """
 
     uuid: str
     minor: int
@@ -96,7 +109,61 @@ class GPUDevice:
     numa_node: int = -1
     pcie: str = ""
     bus_id: str = ""
-    healthy: bool = True
+    status: DeviceStatus | None = None
+
+
+@dataclass(frozen=True)
+class GPUDriver:
+    """The model that all GPUs of the node have in common, and the version of their driver; may be empty."""
+
+    model: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class RDMADevice:
+    """A network card of the node with RDMA; `bus_id` is its PCI address, such as `0000:3b:00.0`."""
+
+    bus_id: str
+    minor: int
+    numa_node: int
+    pcie: str
+    healthy: bool
+    virtual_functions: tuple[str, ...] | None = None
+    """PCI addresses of its virtual functions; None if it has none configured."""
+
+
+@dataclass(frozen=True)
+class PeerLink:
+    """A link from a device to others; `peers` are minors, joined by commas."""
+
+    peers: str
+    type: str
+
+
+@dataclass(frozen=True)
+class XPUTopology:
+    """The place of an XPU; `links` is None if nothing is said about links."""
+
+    numa_node: int = -1
+    pcie: str = ""
+    bus_id: str = ""
+    links: tuple[PeerLink, ...] | None = None
+    must_honor_partition: bool = False
+
+
+@dataclass(frozen=True)
+class XPUDevice:
+    """A GPU, NPU or other accelerator that its vendor's tools describe in a file."""
+
+    vendor: str
+    model: str
+    uuid: str
+    minor: int
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """Quantities by resource name, as they are in the file."""
+    topology: XPUTopology | None = None
+    status: DeviceStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +204,9 @@ COLD_MEMORY_MEASURED: Final[Fact[bool]] = Fact("cold_memory_measured")
 """True once cold memory was measured: then usage with hot pages is known."""
 GPU_DEVICES: Final[Fact[tuple[GPUDevice, ...]]] = Fact("gpu_devices")
 """The node's GPUs, in the order in which their usage is reported."""
+GPU_DRIVER: Final[Fact[GPUDriver]] = Fact("gpu_driver")
+"""Model and driver of the node's GPUs."""
+RDMA_DEVICES: Final[Fact[tuple[RDMADevice, ...]]] = Fact("rdma_devices")
+"""The node's network cards with RDMA."""
+XPU_DEVICES: Final[Fact[tuple[XPUDevice, ...]]] = Fact("xpu_devices")
+"""The accelerators that files describe, in the order of the files."""

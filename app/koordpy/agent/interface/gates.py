@@ -7,7 +7,7 @@ by the node's NodeSLO. Source: Koordinator, `pkg/features/koordlet_features.go`.
 from typing import Final
 
 from koordpy.api.slo.node_slo import NodeSLOSpec
-from koordpy.lib.feature_gates import FeatureSpec, Stage
+from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec, Stage
 
 ACCELERATORS: Final = "Accelerators"
 """Usage of GPUs and other devices, and the node's Device."""
@@ -42,7 +42,7 @@ HAMI_CORE_VGPU_MONITOR: Final = "HamiCoreVGPUMonitor"
 HUGE_PAGE_REPORT: Final = "HugePageReport"
 """Huge pages in the node's NodeResourceTopology."""
 LIBPFM4: Final = "Libpfm4"
-"""Read performance counters through libpfm4."""
+"""Count cycles and instructions of containers as a group, as koordlet does with libpfm4."""
 MEMORY_ALLOCATABLE_EVICT: Final = "MemoryAllocatableEvict"
 """Evict pods of low priority that request more memory than is allocatable."""
 MEMORY_EVICT: Final = "MemoryEvict"
@@ -101,25 +101,19 @@ KOORDLET: Final = {
 }
 """All gates of koordlet; those of its runtime hooks are declared by the hooks."""
 
-WITHOUT_EFFECT: Final = frozenset(
-    {
-        ACCELERATORS,
-        CPI_COLLECTOR,
-        LIBPFM4,
-        POD_RESOURCES_PROXY,
-        RDMA_DEVICES,
-    }
-)
-"""Gates of features that koordpy does not have; they are accepted with a warning (`koordpy.gates`)."""
+REFUSED: Final = {
+    POD_RESOURCES_PROXY: (
+        "a proxy of the kubelet's pod resources is a gRPC server, which the node agent does not have; "
+        "clients of pod resources are to ask the kubelet, or koordlet stays on the nodes for this"
+    ),
+}
+"""Gates of koordlet that the agent does not start with, and why."""
 
 PRESSURE_TRIGGERS: Final = "PressureTriggers"
 """Suppress and evict when latency-sensitive pods come under pressure (PSI). Koordlet has no such gate."""
 
-GATES: Final = {
-    **{name: spec for name, spec in KOORDLET.items() if name not in WITHOUT_EFFECT},
-    PRESSURE_TRIGGERS: _OFF,
-}
-"""The gates that switch something."""
+GATES: Final = {**KOORDLET, PRESSURE_TRIGGERS: _OFF}
+"""All gates of the node agent."""
 
 _SWITCHED_BY_THRESHOLDS: Final = frozenset(
     {
@@ -132,6 +126,13 @@ _SWITCHED_BY_THRESHOLDS: Final = frozenset(
         MEMORY_EVICT,
     }
 )
+
+
+def check(gates: FeatureGates) -> None:
+    """Raise FeatureGateError if a gate is on that the agent refuses."""
+    for name, reason in REFUSED.items():
+        if gates.enabled(name):
+            raise FeatureGateError(f"feature gate {name!r} cannot be switched on: {reason}")
 
 
 def is_feature_disabled(slo: NodeSLOSpec | None, feature: str) -> bool:

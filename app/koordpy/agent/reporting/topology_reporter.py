@@ -12,6 +12,7 @@ from koordpy.agent.interface.facts import NODE_CPU_INFO, NODE_NUMA_INFO
 from koordpy.agent.interface.flags import FlagSet
 from koordpy.agent.interface.gates import NODE_TOPOLOGY_REPORT
 from koordpy.agent.interface.handle import Handle
+from koordpy.agent.interface.reports import TOPOLOGY_INTERVAL, TOPOLOGY_INTERVAL_HELP
 from koordpy.agent.reporting import topology_zones
 from koordpy.agent.reporting.kubelet_configuration import KubeletConfiguration
 from koordpy.agent.reporting.kubelet_cpu_state import KubeletCPUs
@@ -27,7 +28,6 @@ from koordpy.cluster.retry import retried
 
 log = logging.getLogger(__name__)
 
-INTERVAL_FLAG: Final = "node-topology-sync-interval"
 WITHOUT_KUBELET_FLAG: Final = "disable-query-kubelet-config"
 _RESOURCE: Final = resource_of(NodeResourceTopology)
 _STATE_FILE: Final = "cpu_manager_state"
@@ -70,9 +70,7 @@ class TopologyReporter:
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
         """Declare the interval."""
-        flags.declare(
-            INTERVAL_FLAG, timedelta(seconds=3), "time between two computations of the node's topology"
-        )
+        flags.declare(TOPOLOGY_INTERVAL, timedelta(seconds=3), TOPOLOGY_INTERVAL_HELP)
         flags.declare(
             WITHOUT_KUBELET_FLAG,
             False,
@@ -81,7 +79,7 @@ class TopologyReporter:
 
     async def run(self) -> None:
         """Report until cancelled; an interval of 0 or less switches it off."""
-        interval = self._handle.flags.duration(INTERVAL_FLAG).total_seconds()
+        interval = self._handle.flags.duration(TOPOLOGY_INTERVAL).total_seconds()
         if interval <= 0:
             self._failure = None
             await asyncio.Event().wait()

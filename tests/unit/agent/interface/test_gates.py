@@ -6,6 +6,7 @@ import pytest
 from koordpy.agent.interface import gates
 from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.api.slo.threshold import ResourceThresholdStrategy
+from koordpy.lib.feature_gates import FeatureGateError, FeatureGates
 
 EVICTIONS = (
     gates.BE_CPU_EVICT,
@@ -44,7 +45,7 @@ def test_the_features_that_are_on_by_default_are_koordlets() -> None:
     assert not on & {"CgroupReconcile", "BlkIOReconcile", "SystemConfig"}
 
 
-def test_a_gate_switches_something_or_is_listed_as_without_effect() -> None:
+def test_a_gate_that_switches_nothing_is_refused() -> None:
     """A gate is used by the constant that has its name, outside of the module that declares it."""
     constants = {value: name for name, value in vars(gates).items() if isinstance(value, str)}
     root = Path(gates.__file__).parents[4]
@@ -55,4 +56,10 @@ def test_a_gate_switches_something_or_is_listed_as_without_effect() -> None:
             if file != declared:
                 used.update(re.findall(r"\b[A-Z][A-Z0-9_]+\b", file.read_text(encoding="utf-8")))
     without = {name for name in gates.KOORDLET if constants[name] not in used}
-    assert without == gates.WITHOUT_EFFECT
+    assert without == gates.REFUSED.keys()
+
+
+def test_a_refused_gate_says_why() -> None:
+    gates.check(FeatureGates(gates.GATES))
+    with pytest.raises(FeatureGateError, match=r"gate 'PodResourcesProxy' cannot be switched on: .*gRPC"):
+        gates.check(FeatureGates(gates.GATES, {"PodResourcesProxy": True}))

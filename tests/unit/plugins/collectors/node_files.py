@@ -1,5 +1,7 @@
 """A node of folders that look like procfs, sysfs and cgroups, and one collector on it."""
 
+import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 
@@ -40,6 +42,10 @@ def pod(uid: str, *containers: str, best_effort: bool = True, batch_cpu: int = 0
             },
         },
     )
+
+
+async def _awaited(measuring: Awaitable[None]) -> None:
+    await measuring
 
 
 class NodeFiles:
@@ -123,7 +129,8 @@ class NodeFiles:
 
     def collect(self, seconds=0.0):
         self.clock.advance(seconds)
-        self.collector.collect()
+        if (measuring := self.collector.collect()) is not None:
+            asyncio.run(_awaited(measuring))
 
     def values(self, kind, how=Aggregation.LAST, **properties):
         now = self.clock.now()

@@ -1,0 +1,1 @@
+"""The collector of cycles and instructions."""

@@ -1,0 +1,1 @@
+"""The collector of network cards with RDMA."""

@@ -1,0 +1,1 @@
+"""The collector of accelerators that their vendors' tools describe in files."""
