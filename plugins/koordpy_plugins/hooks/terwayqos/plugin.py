@@ -42,7 +42,7 @@ class TerwayQoS(Hook):
             PrivilegeNeed(
                 privilege=Privilege.TERWAY,
                 purpose="the files that Terway reads",
-                without="they are written where Terway does not see them",
+                without="they cannot be written, and the log says so",
             ),
         ),
     )

@@ -1,0 +1,53 @@
+"""Runs programs with some of the privileges of root: with single capabilities, in namespaces of their own.
+
+A container of the DaemonSet runs as root with the capabilities that its manifest adds and no others; `run`
+does the same with a Python program, on this machine.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from tests.eventually import PATIENCE
+
+_NUMBERS = {"DAC_OVERRIDE": 1, "KILL": 5, "SYS_PTRACE": 19, "SYS_RESOURCE": 24}
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("setpriv") and shutil.which("unshare")),
+    reason="privileges can only be taken from root, by setpriv and unshare",
+)
+
+
+def held(capability: str) -> bool:
+    """Return whether this process has a capability itself, so that it can be passed on."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        mask = int(file.read().partition("CapEff:")[2].split()[0], 16)
+    return bool(mask >> _NUMBERS[capability] & 1)
+
+
+def run(
+    program: str,
+    *args: object,
+    capabilities: Sequence[str] = (),
+    own_pids: bool = False,
+    read_only: str = "",
+) -> str:
+    """Run a Python program as root with these capabilities alone; return what it printed and logged.
+
+    With `own_pids` it is in a PID namespace of its own, with `read_only` that folder is mounted read-only.
+    """
+    added = "".join(f",+{name.lower()}" for name in capabilities)
+    command = ["setpriv", "--inh-caps=-all", f"--bounding-set=-all{added}"]
+    command += [sys.executable, "-c", program, *map(str, args)]
+    if read_only:
+        script = 'mount --rbind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", script, read_only, *command]
+    if own_pids:
+        command = ["unshare", "--pid", "--fork", "--mount-proc", *command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
