@@ -14,6 +14,7 @@ from prometheus_client import disable_created_metrics
 from koordpy.compose.part import ConfigSource
 from koordpy.compose.process import Process
 from koordpy.lib.log_format import LineFormatter
+from koordpy.lib.resident_memory import return_clean_pages
 from koordpy.lib.verbosity import set_verbosity
 from koordpy.settings import Settings
 
@@ -130,11 +131,12 @@ def tune_memory() -> None:
     """Freeze the listed objects, so that the garbage collector skips them.
 
     Cached objects live as long as the process; traversing a hundred thousand of them blocks the process for
-    a tenth of a second.
+    a tenth of a second. What only the start needed of libraries is given back.
     """
     gc.collect()
     gc.freeze()
     collect_seldom()
+    return_clean_pages()
 
 
 async def _first(*awaitables: Awaitable[object]) -> None:
