@@ -6,6 +6,7 @@ Source: Go, `strconv` and the verb `%v` of `fmt`.
 import re
 from decimal import Decimal
 from functools import lru_cache
+from math import copysign
 from typing import Final
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -42,15 +43,19 @@ def parse_bool(text: str) -> bool | None:
     return _BOOLEANS.get(text)
 
 
-@lru_cache(maxsize=1024)
 def general(number: float) -> str:
     """Write a double as `%v` does: the shortest digits, with an exponent below 0.0001 and from 1e+06 on."""
+    if number == 0:  # both zeros are equal, so a cache would mix them up
+        return "-0" if copysign(1.0, number) < 0 else "0"
+    return _general(number)
+
+
+@lru_cache(maxsize=1024)
+def _general(number: float) -> str:
     if number != number or number in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}[str(number)]
     sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
     assert isinstance(exponent, int)
-    if number == 0:
-        return "-0" if sign else "0"
     point = len(digits) + exponent - 1
     text = "".join(map(str, digits))
     prefix = "-" if sign else ""
