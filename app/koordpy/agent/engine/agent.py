@@ -51,6 +51,7 @@ from koordpy.agent.metrics.service import MetricCacheService
 from koordpy.agent.prediction.histogram import nanoseconds
 from koordpy.agent.prediction.service import PredictServer
 from koordpy.agent.reporting.audit.log import AuditLog
+from koordpy.agent.reporting.audit.subjects import Subjects
 from koordpy.agent.reporting.device_reporter import DeviceReporter
 from koordpy.agent.reporting.kubelet_configuration import KubeletConfiguration
 from koordpy.agent.reporting.node_metric import NodeMetricReporter
@@ -141,6 +142,7 @@ class NodeAgent:
         layout = detection.detect(roots.cgroup, writing.kubelet.cgroup_driver)
         self.states = StatesInformer(cluster, settings.node_name, layout, pods_from_kubelet=from_kubelet)
         resource_gauges.publish(self.states)
+        audit.about = Subjects(self.states, layout).of
         self.executor = writing.executor
         pressure = (
             PressureMonitor(files, self.states.layout, self.states, sleep=sleep)

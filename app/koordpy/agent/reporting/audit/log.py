@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
@@ -62,6 +62,8 @@ class AuditLog:
         self._clock, self._sleep = clock, sleep
         self._readers: dict[str, _Reader] = {}
         self._failed = False
+        self.about: Callable[[str], Mapping[str, str]] = lambda _: {}
+        """Returns what a write to a directory is about: some of the fields of an event."""
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
@@ -104,15 +106,14 @@ class AuditLog:
         container: str = "",
     ) -> None:
         """Write an event. A disk that is full must not keep the agent from its work: that is logged once."""
+        about = {"type": type, "namespace": namespace, "name": name, "container": container}
+        self._log(level, reason, message, about)
+
+    def _log(self, level: int, reason: str, message: str, about: Mapping[str, str]) -> None:
         if not self.enabled or (0 < self._verbose < level):
             return
         now = self._clock.now()
-        line = event_line(
-            now,
-            reason,
-            message,
-            {"type": type, "namespace": namespace, "name": name, "container": container},
-        )
+        line = event_line(now, reason, message, about)
         try:
             self._files.append(line, now)
             self._failed = False
@@ -132,7 +133,7 @@ class AuditLog:
             message = f"update {written.path} to {written.new}"
         by = f" by {written.plugin}" if written.plugin else ""
         why = f": {written.formula}" if written.formula else ""
-        self.log(LEVEL_WRITE, written.reason, f"{message}{by}{why}")
+        self._log(LEVEL_WRITE, written.reason, f"{message}{by}{why}", self.about(written.directory))
 
     # --- endpoint --------------------------------------------------------------------------------
 

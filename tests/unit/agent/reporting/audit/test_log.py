@@ -67,6 +67,15 @@ def test_events_have_koordlets_fields_without_empty_ones(log):
     }
 
 
+def test_an_event_of_a_write_says_what_it_is_about(log):
+    log.log.about = lambda directory: {"type": "pod", "namespace": "d", "name": directory}
+    log.log.written(Written("/c/p/f", "f", "p", "0", "1", "P", "R", "why"))
+    (line,) = log.get(accept="").body.splitlines()
+    event = json.loads(line)
+    assert (event["type"], event["namespace"], event["name"]) == ("pod", "d", "p")
+    assert event["message"] == "update /c/p/f to 1 by P: why"
+
+
 def test_lines_come_with_the_token_in_a_header_until_the_end(log):
     log.write(1, 2)
     first = log.get(1, accept="text/plain")
