@@ -60,7 +60,7 @@ def set_up(
     layout = CgroupLayout(systemd=True)
     handle = Handle(
         node_name=node_name,
-        states=StatesInformer(cluster, node_name, layout),
+        states=StatesInformer(cluster, node_name, layout, plugin.slo_extensions),
         metrics=MetricCache(cluster.clock),
         layout=layout,
         cgroups=files,

@@ -1,7 +1,8 @@
 import asyncio
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -11,10 +12,13 @@ from koordpy.agent.engine.collecting import Collecting
 from koordpy.agent.engine.plugins import Installed, flags_of
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.interface import (
+    Answer,
     CallbackError,
     CollectError,
     Collector,
+    Endpoint,
     QOSPlugin,
+    Request,
     StateType,
 )
 from koordpy.api.config_model import ConfigError
@@ -377,3 +381,51 @@ async def test_no_callback_runs_before_all_states_are_known(tmp_path):
     assert "cpu.cfs_quota_us" not in {write.resource for write in written}
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+class Reporter(Greeter):
+    """Has endpoints, and a key of NodeSLO extensions."""
+
+    name = "Reporter"
+    slo_extensions: ClassVar[dict[str, Any]] = {"greeting": {"words": "hello", "times": 1}}
+
+    def endpoints(self):
+        slo = self.handle.states.node_slo()
+        extensions = {} if slo is None or slo.extensions is None else slo.extensions.object
+        return {
+            "greeting": Endpoint(lambda _: Answer.json(extensions)),
+            "/echo/": Endpoint(lambda request: Answer(request.body), ("PUT",)),
+        }
+
+
+def answer(node: Node1, path: str, **request: Any) -> Answer:
+    endpoint = node.agent.endpoints["/apis/v1/plugins/Reporter/"]
+    found = endpoint.respond(Request(path=f"/apis/v1/plugins/Reporter/{path}", rest=path, **request))
+    assert isinstance(found, Answer)
+    return found
+
+
+def test_a_plugin_reads_the_extensions_of_the_nodeslo_for_which_it_has_defaults(tmp_path):
+    node = Node1(tmp_path, Reporter)
+    spec = {"extensions": {"Object": {"greeting": {"times": 2}, "unknown": {"a": 1}}}}
+    node.cluster.store(NodeSLO).apply(decode(NodeSLO, {"metadata": {"name": "n1"}, "spec": spec}))
+    assert json.loads(answer(node, "greeting").body) == {"greeting": {"words": "hello", "times": 2}}
+
+
+def test_two_plugins_may_not_have_different_defaults_of_an_extension():
+    class Other(Reporter):
+        name = "Other"
+        slo_extensions: ClassVar[dict[str, Any]] = {"greeting": {}}
+
+    with pytest.raises(DuplicateName, match="key 'greeting' of NodeSLO extensions"):
+        Installed.of(Reporter, Other).slo_extensions()
+
+
+def test_a_plugin_serves_endpoints_while_it_is_enabled(tmp_path):
+    node = Node1(tmp_path / "on", Reporter)
+    assert answer(node, "echo", method="PUT", body=b"hi").body == b"hi"
+    assert answer(node, "echo").status == 405
+    with pytest.raises(LookupError, match="plugin Reporter has no endpoint 'other'; it has: echo, greeting"):
+        answer(node, "other")
+    assert answer(Node1(tmp_path / "off", Reporter, gates={"Greeting": False}), "greeting").status == 503
+    assert "/apis/v1/plugins/Greeter/" not in Node1(tmp_path / "none", Greeter).agent.endpoints

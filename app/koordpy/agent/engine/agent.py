@@ -140,7 +140,13 @@ class NodeAgent:
         if audit.enabled:
             writing.executor.writer.observers.append(audit.written)
         layout = detection.detect(roots.cgroup, writing.kubelet.cgroup_driver)
-        self.states = StatesInformer(cluster, settings.node_name, layout, pods_from_kubelet=from_kubelet)
+        self.states = StatesInformer(
+            cluster,
+            settings.node_name,
+            layout,
+            installed.slo_extensions(),
+            pods_from_kubelet=from_kubelet,
+        )
         resource_gauges.publish(self.states)
         audit.about = Subjects(self.states, layout).of
         self.executor = writing.executor
@@ -249,6 +255,7 @@ class NodeAgent:
             ),
             "/debug/plugins": Endpoint(self._show_plugins),
             **audit.endpoints,
+            **self.host.endpoints(),
         }
         """HTTP endpoints besides those of every process, by path."""
 

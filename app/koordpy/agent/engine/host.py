@@ -6,8 +6,10 @@ arguments or gates change, a plugin is stopped and another one takes its place; 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from koordpy.agent.interface.collector import Collector
@@ -17,6 +19,7 @@ from koordpy.agent.interface.node_plugin import NodePlugin
 from koordpy.agent.interface.plugin import QOSPlugin
 from koordpy.agent.interface.states import CallbackScope
 from koordpy.api.config_model import ConfigError
+from koordpy.lib.endpoint import Answer, Endpoint, Request
 
 from .collecting import Collecting
 from .plugins import Installed, declare_series, flags_of
@@ -32,6 +35,7 @@ SETUP_SECONDS: Final = 15.0
 """How long a constructor and `setup` may take each."""
 STOP_SECONDS: Final = 10.0
 """How long `stop` may take."""
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class PluginRun:
@@ -195,6 +199,29 @@ class PluginHost:
     def running(self) -> list[str]:
         """The names of the plugins that were started."""
         return [run.name for run in self.runs.values() if run.task is not None]
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Return an endpoint for each plugin that has some; it answers with those that it has then."""
+        return {
+            f"/apis/v1/plugins/{name}/": Endpoint(partial(self._respond, name), _METHODS)
+            for name, _ in self.installed
+            if self.installed.type(name).endpoints is not NodePlugin.endpoints
+        }
+
+    def _respond(self, name: str, request: Request) -> Answer | Awaitable[Answer]:
+        plugin = self.runs[name].plugin
+        if plugin is None or not plugin.is_enabled():
+            return Answer.problem(f"plugin {name} is off", HTTPStatus.SERVICE_UNAVAILABLE)
+        found = {path.strip("/"): endpoint for path, endpoint in plugin.endpoints().items()}
+        endpoint = found.get(request.rest.strip("/"))
+        if endpoint is None:
+            known = ", ".join(sorted(found)) or "none"
+            raise LookupError(f"plugin {name} has no endpoint {request.rest!r}; it has: {known}")
+        if ("GET" if request.method == "HEAD" else request.method) not in endpoint.methods:
+            expected = ", ".join(endpoint.methods)
+            problem = f"{request.path}: got {request.method}, expected {expected}"
+            return Answer.problem(problem, HTTPStatus.METHOD_NOT_ALLOWED)
+        return endpoint.respond(request)
 
     def set_up(self) -> None:
         """Set up all plugins, enabled or not."""

@@ -140,6 +140,20 @@ class Installed:
             specs = catalogue.feature_gates(specs)
         return specs
 
+    def slo_extensions(self) -> dict[str, Any]:
+        """Return the defaults of NodeSLO `extensions` of all plugins. Raises DuplicateName, PluginError."""
+        found: dict[str, Any] = {}
+        owners: dict[str, str] = {}
+        for type_ in self.types():
+            for key, default in type_.slo_extensions.items():
+                if key in found and found[key] != default:
+                    raise DuplicateName(
+                        f"key {key!r} of NodeSLO extensions has a default of plugin {owners[key]} "
+                        f"and another of plugin {type_.name}"
+                    )
+                found[key], owners[key] = default, type_.name
+        return found
+
     def extension_gates(self, flags: FlagSet) -> dict[str, bool]:
         """Return the gates that `--qos-extension-plugins` sets. Raises FlagError.
 

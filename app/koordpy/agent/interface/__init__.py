@@ -12,6 +12,8 @@ The handle has the states of the node, its metrics, its cgroup files to read and
 them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
 """
 
+from koordpy.lib.endpoint import Answer, Endpoint, Request
+
 from .audit import Audit, NoAudit
 from .cgroups import (
     CgroupError,
@@ -29,7 +31,7 @@ from .eviction import Eviction, EvictionExecutor, ExecutorInitializer
 from .facts import GPU_DEVICES, NODE_CPU_INFO, GPUDevice, NodeCPUInfo, Processor
 from .flags import Flag, FlagError, FlagSet, FlagValue
 from .handle import Handle
-from .layout import CgroupLayout
+from .layout import CgroupLayout, kubelet_uid
 from .metric_kinds import KINDS
 from .metrics import (
     COLLECT_INTERVAL,
@@ -59,6 +61,7 @@ __all__ = [
     "NODE_CPU_INFO",
     "RECONCILE_INTERVAL",
     "Aggregation",
+    "Answer",
     "Audit",
     "Callback",
     "CallbackError",
@@ -69,6 +72,7 @@ __all__ = [
     "CollectError",
     "Collector",
     "DeclaresFlags",
+    "Endpoint",
     "Eviction",
     "EvictionExecutor",
     "Executor",
@@ -99,6 +103,7 @@ __all__ = [
     "PressureStall",
     "Processor",
     "QOSPlugin",
+    "Request",
     "Sample",
     "Series",
     "Service",
@@ -106,5 +111,6 @@ __all__ = [
     "States",
     "UnsupportedError",
     "Update",
+    "kubelet_uid",
     "unix_milliseconds",
 ]

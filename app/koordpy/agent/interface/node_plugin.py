@@ -1,9 +1,11 @@
 """What collectors, hooks and QoS plugins have in common."""
 
 from abc import ABC
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from koordpy.api.plugin import BasePlugin, PluginArgs
+from koordpy.lib.endpoint import Endpoint
 from koordpy.lib.feature_gates import FeatureGates
 
 from .flags import FlagSet
@@ -21,6 +23,11 @@ class NodePlugin(BasePlugin, ABC):
     handle: Handle
     features: ClassVar[tuple[str, ...]] = ()
     """The gates of a plugin that runs if any one of several is on; `feature` is None then."""
+    slo_extensions: ClassVar[Mapping[str, Any]] = {}
+    """Defaults of the keys of NodeSLO `extensions` that it reads; keys without a default are dropped.
+
+    `handle.states.node_slo().extensions.object[key]` has the node's values merged over them.
+    """
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         """Store what is needed. No state of the node is known yet."""
@@ -45,3 +52,10 @@ class NodePlugin(BasePlugin, ABC):
         """Return whether its gate, or one of its gates, is on; without a gate it always is."""
         own = cls.features if cls.feature is None else (cls.feature,)
         return not own or any(gates.enabled(gate) for gate in own)
+
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Return HTTP endpoints by path below `/apis/v1/plugins/NAME/`; asked at each request.
+
+        They are called on the event loop while the plugin is enabled.
+        """
+        return {}

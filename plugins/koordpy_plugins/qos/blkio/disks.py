@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from koordpy.agent.interface import PodMeta
+from koordpy.agent.interface import PodMeta, kubelet_uid
 from koordpy.agent.interface.facts import LocalStorageInfo
-from koordpy.agent.interface.layout import kubelet_uid
 from koordpy.api.slo.resource_qos import BlockCfg
 
 
