@@ -62,6 +62,7 @@ class TopologyReporter:
         self._read = configuration if wanted else None
         self._config: dict[str, Any] = {}
         self._config_read = float("-inf")
+        self._basis: tuple[object, ...] | None = None
         self._local: NodeTopology | None = None
         self._written: tuple[NodeTopology, str] | None = None
         """What was last found or written, with the resourceVersion of the object."""
@@ -103,8 +104,11 @@ class TopologyReporter:
         cpus, numa = handle.metrics.fact(NODE_CPU_INFO), handle.metrics.fact(NODE_NUMA_INFO)
         if node is None or cpus is None or numa is None:
             return
-        kubelet = await self._kubelet()
-        topology = topology_of(node, cpus, numa, handle.states.pods(), kubelet)
+        basis = (node, cpus, numa, handle.states.pods(), await self._kubelet())
+        topology = self._local
+        if topology is None or basis != self._basis:
+            topology = topology_of(*basis)
+        self._basis = basis
         if topology != self._local:
             self._local = topology
             self._states.set_topology(decode(NodeResourceTopology, _updated(_new(node), topology)))

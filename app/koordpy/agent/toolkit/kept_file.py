@@ -45,12 +45,12 @@ class KeptFile:
             length = len(text)
             if length == size:
                 text = self._rest(text)
-                length = len(text)
+                self._size = 2 * len(text) + _MARGIN
+            elif size > 4 * length + _MARGIN:
+                self._size = 2 * length + _MARGIN
         except OSError:
             self.close()
             raise
-        if not length < size <= 4 * length + _MARGIN:
-            self._size = 2 * length + _MARGIN
         return text
 
     def close(self) -> None:

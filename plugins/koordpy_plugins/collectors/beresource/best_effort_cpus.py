@@ -1,6 +1,6 @@
 """How many CPUs best-effort containers may use."""
 
-from koordpy.agent.interface import Cgroups
+from koordpy.agent.interface import Cgroups, Executor
 from koordpy.agent.toolkit.kept_file import KeptFile
 from koordpy.lib import cpuset
 
@@ -8,19 +8,27 @@ _CONTAINER_DEPTH = 2
 _LISTED_ROUNDS = 10
 """The rounds after which folders are listed anew; they are when pods change, too."""
 
+_READ_ROUNDS = 5
+"""The rounds after which all files are read, even if nothing says that one has changed."""
+
 
 class BestEffortCPUs:
     """The smallest CPU set of a container's cgroup below the besteffort one, or of that itself.
 
     Kubelet gives sandboxes all CPUs, which is why the smallest counts (Koordinator, GetBECgroupCurCPUSet).
+    Files of containers are read again when the agent has written anything, the set of the besteffort cgroup
+    or the folders have changed; and every few rounds, because others may write them.
     """
 
-    def __init__(self, cgroups: Cgroups, directory: str) -> None:
-        self._cgroups, self._directory = cgroups, directory
+    def __init__(self, cgroups: Cgroups, executor: Executor, directory: str) -> None:
+        self._cgroups, self._executor, self._directory = cgroups, executor, directory
         self._files: dict[str, KeptFile] = {}
         self._counts: dict[bytes, int] = {}
         """The number of CPUs by text: there are only a few texts."""
         self._rounds_left = 0
+        self._smallest: tuple[bytes, int, int] | None = None
+        """The text of the besteffort cgroup, the executor's revision when all were read, and the result."""
+        self._unread_rounds = 0
 
     def forget(self) -> None:
         """List the folders again before the next count."""
@@ -32,12 +40,25 @@ class BestEffortCPUs:
             self._list()
         self._rounds_left -= 1
         try:
-            return min(map(self._read, self._files.values()))
+            return self._count()
         except OSError:
             self._list()  # a container ended
-            return min(map(self._read, self._files.values()))
+            return self._count()
+
+    def _count(self) -> int:
+        text, revision = self._files[self._directory].read(), self._executor.revision
+        known = self._smallest
+        self._unread_rounds += 1
+        if known is not None and known[:2] == (text, revision) and self._unread_rounds < _READ_ROUNDS:
+            return known[2]
+        self._smallest = None
+        smallest = min(map(self._read, self._files.values()))
+        self._smallest = text, revision, smallest
+        self._unread_rounds = 0
+        return smallest
 
     def _list(self) -> None:
+        self._smallest = None
         directories = [
             path
             for path, depth in self._cgroups.walk(self._directory, _CONTAINER_DEPTH)

@@ -37,7 +37,7 @@ class BestEffortResource(Collector):
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         directory = handle.layout.qos("BestEffort")
-        self._cpus = BestEffortCPUs(handle.cgroups, directory)
+        self._cpus = BestEffortCPUs(handle.cgroups, handle.executor, directory)
         self._time = CPUTime(handle.cgroups, directory)
         self._quota = KeptFile(handle.cgroups.path("cpu.cfs_quota_us", directory))
         self._period = KeptFile(handle.cgroups.path("cpu.cfs_period_us", directory))

@@ -44,7 +44,7 @@ from .token_bucket import TokenBucket
 
 log = logging.getLogger(__name__)
 
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 10.0
 """How often pods are checked whose values have not changed and whose quotas do not follow usage."""
 
 _LABELS = ["node", "pod_namespace", "pod_name", "container_id", "container_name"]

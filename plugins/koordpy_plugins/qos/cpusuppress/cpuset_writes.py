@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from koordpy.agent.interface import Executor, Update
 
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 10.0
 """How often what is in place is requested again, to replace what other processes wrote."""
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from koordpy.agent.interface import CollectError
+from koordpy.agent.interface import CollectError, Update
 from koordpy_plugins.collectors.beresource.plugin import BestEffortResource
 from tests.unit.plugins.collectors.node_files import BEST_EFFORT, V1, V2, NodeFiles, pod
 
@@ -77,3 +77,21 @@ def test_a_missing_cgroup_is_named(tmp_path):
     node = NodeFiles(tmp_path, BestEffortResource)
     with pytest.raises(CollectError, match=r"cannot measure best-effort pods: .*besteffort"):
         node.collect()
+
+
+def test_sets_of_containers_are_read_again_after_a_write_of_the_agent_and_now_and_then(node):
+    container = f"{POD}/cri-containerd-c.scope"
+    node.collect()
+    cpuset(node, container, "0-1\n")  # by others
+    for _ in range(5):
+        node.collect(seconds=1)
+    assert measured(node, "real-limit") == 2000
+    cpuset(node, container, "0\n")
+    node.cgroup(BEST_EFFORT, cpu__cfs_burst_us="0\n", cpu__max__burst="0\n")
+    node.handle.executor.update(Update("cpu.cfs_burst_us", BEST_EFFORT, "5"))
+    node.collect(seconds=1)
+    assert measured(node, "real-limit") == 1000
+    cpuset(node, container, "0-2\n")
+    cpuset(node, BEST_EFFORT, "0-6\n")
+    node.collect(seconds=1)
+    assert measured(node, "real-limit") == 3000
