@@ -1,11 +1,23 @@
 """Linux CPU lists (`0-3,8`), as in cgroup and sysfs files."""
 
 from collections.abc import Iterable
+from typing import Final
+
+MOST_CPUS: Final = 65536
+"""CPUs have smaller numbers than this; Linux has 8192 at most."""
+
+_MOST_NAMED: Final = 4 * MOST_CPUS
+"""How many CPUs the ranges of one list may have together, repeated ones included."""
+_SHOWN: Final = 80
 
 
 def parse(text: str) -> frozenset[int]:
-    """Read a CPU list; blanks and the empty text are fine. Raises ValueError naming the bad part."""
+    """Read a CPU list; blanks and the empty text are fine. Raises ValueError naming the bad part.
+
+    Lists come from annotations, too: no text makes more than `MOST_CPUS` CPUs.
+    """
     cpus: set[int] = set()
+    named = 0
     for part in text.strip().split(","):
         if not part and not text.strip():
             break
@@ -14,11 +26,18 @@ def parse(text: str) -> frozenset[int]:
             low = int(first)
             high = int(last) if dash else low
         except ValueError:
-            raise ValueError(f"not a CPU list: {text!r}: bad part {part!r}") from None
+            raise ValueError(f"not a CPU list: {_shown(text)}: bad part {_shown(part)}") from None
         if low < 0 or high < low:
-            raise ValueError(f"not a CPU list: {text!r}: bad range {part!r}")
+            raise ValueError(f"not a CPU list: {_shown(text)}: bad range {_shown(part)}")
+        named += high - low + 1
+        if high >= MOST_CPUS or named > _MOST_NAMED:
+            raise ValueError(f"not a CPU list: {_shown(text)}: too many CPUs in {_shown(part)}")
         cpus.update(range(low, high + 1))
     return frozenset(cpus)
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
 def render(cpus: Iterable[int]) -> str:

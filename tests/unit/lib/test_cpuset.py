@@ -29,3 +29,17 @@ def test_lists_as_the_kernel_writes_them_are_read(text, cpus):
 def test_a_bad_part_is_named(text):
     with pytest.raises(ValueError, match="not a CPU list"):
         cpuset.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0-99999999999", "65536", "9" * 4000, "9" * 5000, ",".join(["0-65535"] * 5), "1," * 1_000_000 + "x"],
+)
+def test_no_text_makes_more_cpus_than_a_machine_can_have(text):
+    with pytest.raises(ValueError, match="not a CPU list") as raised:
+        cpuset.parse(text)
+    assert len(str(raised.value)) < 300
+
+
+def test_the_highest_cpu_is_read():
+    assert max(cpuset.parse("0-65535")) == cpuset.MOST_CPUS - 1
