@@ -26,6 +26,7 @@ KOORDLET = {
     "collect_node_numa_info_status": "node status",
     "container_core_sched_cookie": "node pod_name pod_namespace pod_uid container_name container_id "
     "core_sched_group core_sched_cookie",
+    "container_cpi": "node container_id container_name pod_uid pod_name pod_namespace cpi_field",
     "container_oom_score_adj": "node pod_name pod_namespace pod_uid container_name",
     "container_psi": f"node container_id container_name {PSI}",
     "container_resource_limits": f"node {RESOURCES}",
