@@ -62,8 +62,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
     --no-annotate --no-header
 
 lock: setup
-	$(COMPILE) pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) pyproject.toml --extra dev --extra plots -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra network -o requirements/runtime.txt
+	$(COMPILE) pyproject.toml --extra dev --extra network --extra plots -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra mutants -c requirements/dev.txt -o requirements/mutants.txt
 	printf 'hatchling\neditables\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	printf 'uv\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/uv.txt

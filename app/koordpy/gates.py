@@ -31,8 +31,6 @@ def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, Fe
 
 KOORDINATOR = frozenset(
     {
-        # koordlet, runtime hooks
-        "TCNetworkQoS",
         # koord-scheduler
         "CSIStorageCapacity",
         "CompatibleCSIStorageCapacity",

@@ -33,6 +33,7 @@ _AGENT_GATES = (
     "Resctrl",
     "ResctrlCollector",
     "SystemConfig",
+    "TCNetworkQoS",
     "TerwayQoS",
 )
 _AGENT_FLAGS = {"enable-resctrl-collector": True, "only-evict-by-api": True, "pod-source": "kubelet"}

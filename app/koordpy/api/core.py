@@ -238,6 +238,7 @@ class PodStatus(Struct):
     reason: str = ""
     qos_class: str = ""
     nominated_node_name: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
     conditions: list[Condition] = []
     container_statuses: list[ContainerStatus] = []

@@ -15,9 +15,11 @@ from .meta import KubeObject
 class Privilege(StrEnum):
     """Something that a container has only if its pod asks for it: a namespace, a capability, a host path."""
 
+    HOST_NETWORK = "hostNetwork"
     HOST_PID = "hostPID"
     DAC_OVERRIDE = "CAP_DAC_OVERRIDE"
     KILL = "CAP_KILL"
+    NET_ADMIN = "CAP_NET_ADMIN"
     PERFMON = "CAP_PERFMON"
     SYS_PTRACE = "CAP_SYS_PTRACE"
     SYS_RESOURCE = "CAP_SYS_RESOURCE"

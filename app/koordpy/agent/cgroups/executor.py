@@ -130,6 +130,11 @@ class Executor:
         """Remove a resctrl group; return whether there was one. Raises CgroupError."""
         return self.writer.remove_group(directory, reason, self.plugin)
 
+    def paused(self, directory: str = "") -> bool:
+        """Return whether nothing may be written in a directory, because it was undone."""
+        self.changes.refresh()
+        return self.changes.pauses.covering(self.plugin, directory) is not None
+
     def collect(self) -> None:
         """Drop cache entries that were not requested within two minutes, and all of cgroups that ended."""
         horizon = self._clock.monotonic() - CACHE_TTL.total_seconds()
@@ -273,6 +278,11 @@ class PluginExecutor:
         """Remove a resctrl group; return whether there was one. Raises CgroupError."""
         with self._named() as executor:
             return executor.remove_group(directory, reason)
+
+    def paused(self, directory: str = "") -> bool:
+        """Return whether nothing may be written in a directory, because it was undone."""
+        with self._named() as executor:
+            return executor.paused(directory)
 
     @contextmanager
     def _named(self) -> Iterator[Executor]:

@@ -110,7 +110,9 @@ FEATURES: Final = (
         ("ResctrlReconcile",),
         "Intel RDT or AMD QoS, and resctrl mounted at /sys/fs/resctrl",
     ),
-    Feature("network class ids", ("net_cls.classid",), (), "the controller net_cls of cgroup v1"),
+    Feature(
+        "network class ids", ("net_cls.classid",), ("TCNetworkQoS",), "the controller net_cls of cgroup v1"
+    ),
     Feature("OOM scores", ("oom_score_adj",), ("OOMScoreAdj",), "the procfs of the node"),
 )
 

@@ -17,7 +17,7 @@ from koordpy.agent.engine.eviction import ONLY_BY_API
 from koordpy.agent.interface.flags import FlagSet
 from koordpy.agent.interface.gates import PRESSURE_TRIGGERS
 from koordpy.agent.interface.node_plugin import NodePlugin
-from koordpy.agent.toolkit import resctrl
+from koordpy.agent.toolkit import networks, resctrl
 from koordpy.agent.toolkit.eviction.needs import KILLING
 from koordpy.api.needs import Privilege, PrivilegeNeed
 from koordpy.lib.feature_gates import FeatureGates
@@ -58,6 +58,7 @@ OF_PRESSURE_TRIGGERS: Final = (
 _CAPABILITIES: Final = {
     Privilege.DAC_OVERRIDE: 1,
     Privilege.KILL: 5,
+    Privilege.NET_ADMIN: 12,
     Privilege.PERFMON: 38,
     Privilege.SYS_PTRACE: 19,
     Privilege.SYS_RESOURCE: 24,
@@ -102,6 +103,9 @@ class Held:
             return None if self._has_capability(privilege) else "the container does not have it"
         if privilege is Privilege.HOST_PID:
             return None if self._sees_all_processes() else "the container has a PID namespace of its own"
+        if privilege is Privilege.HOST_NETWORK:
+            shared = networks.is_of_node(self.files.proc_root, self.own)
+            return None if shared else "the container has a network of its own"
         if privilege is Privilege.KUBELET:
             return None if self.kubelet_dir.is_dir() else f"{self.kubelet_dir} does not exist"
         if privilege is Privilege.SYS_FS:

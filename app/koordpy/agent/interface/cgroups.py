@@ -223,3 +223,10 @@ class Executor(Protocol):
     def remove_group(self, directory: str, reason: str = "RemoveCATGroup") -> bool:
         """Remove a resctrl group; return whether there was one. Raises CgroupError."""
         ...
+
+    def paused(self, directory: str = "") -> bool:
+        """Return whether nothing may be written in a directory, because it was undone (`koordpy qos undo`).
+
+        For plugins that change something which is not a file: they take it back, and ask again every second.
+        """
+        ...
