@@ -8,7 +8,16 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from koordpy.agent.interface.facts import GPU_DEVICES, GPU_DRIVER, RDMA_DEVICES, XPU_DEVICES, GPUDriver
+from koordpy.agent.interface.facts import (
+    GPU_DEVICES,
+    GPU_DRIVER,
+    RDMA_DEVICES,
+    XPU_DEVICES,
+    GPUDevice,
+    GPUDriver,
+    RDMADevice,
+    XPUDevice,
+)
 from koordpy.agent.interface.flags import FlagSet
 from koordpy.agent.interface.gates import ACCELERATORS
 from koordpy.agent.interface.gates import RDMA_DEVICES as RDMA_GATE
@@ -31,6 +40,8 @@ RECHECK_SECONDS: Final = 60.0
 FAILED_SECONDS: Final = 30.0
 """How long to wait after a failure: a missing definition or right does not come by itself."""
 
+Facts = tuple[tuple[GPUDevice, ...], GPUDriver, tuple[XPUDevice, ...], tuple[RDMADevice, ...]]
+
 
 class DeviceReporter:
     """Reports the devices that collectors found, once all that are enabled have looked for theirs."""
@@ -43,6 +54,9 @@ class DeviceReporter:
         self._written: tuple[DeviceSpec, float] | None = None
         """What was last found or written, and when."""
         self._failure = ""
+        self._facts: Facts | None = None
+        self._spec: DeviceSpec | None = None
+        """What follows from the facts."""
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
@@ -81,13 +95,12 @@ class DeviceReporter:
         has_cards = self._gates().enabled(RDMA_GATE)
         if node is None or gpus is None or xpus is None or (has_cards and cards is None):
             return
-        spec = spec_of(
-            gpus,
-            metrics.fact(GPU_DRIVER) or GPUDriver(),
-            xpus,
-            cards or () if has_cards else (),
-            only_described=handle.flags.boolean(ONLY_DESCRIBED_FLAG),
-        )
+        facts = (gpus, metrics.fact(GPU_DRIVER) or GPUDriver(), xpus, cards or () if has_cards else ())
+        if facts != self._facts:
+            self._facts = facts
+            self._spec = spec_of(*facts, only_described=handle.flags.boolean(ONLY_DESCRIBED_FLAG))
+        spec = self._spec
+        assert spec is not None
         if self._written is not None:
             before, when = self._written
             if before == spec and handle.clock.monotonic() - when < RECHECK_SECONDS:

@@ -4,6 +4,7 @@ Source: Koordinator, `pkg/koordlet/statesinformer/impl/states_device_linux.go`.
 """
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,7 +19,7 @@ from koordpy.agent.interface.facts import (
     XPUDevice,
     XPUTopology,
 )
-from koordpy.api import extension, quantity
+from koordpy.api import extension, labels, quantity
 from koordpy.api.quantity import Format, Quantity, QuantityError
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,10 @@ WHOLE: Final = "100"
 UNKNOWN_SOCKET: Final = -1
 HEALTHY: Final = "Healthy"
 NVIDIA: Final = "nvidia"
+LONGEST_MESSAGE: Final = 32768
+_REASON: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
+"""What the API server takes as the reason of a condition; it would refuse the whole object for another."""
+_MINOR: Final = re.compile(r"[0-9]{1,10}")
 _SHORT_NAMES: Final = {"gpu-core": extension.GPU_CORE, "gpu-memory": extension.GPU_MEMORY}
 
 
@@ -68,6 +73,10 @@ def spec_of(
             spec.labels[extension.LABEL_GPU_DRIVER_VERSION] = driver.version
     spec.devices.extend(_card(card) for card in cards)
     spec.devices.sort(key=place)
+    for name, text in list(spec.labels.items()):
+        if (problem := labels.value_error(text)) is not None:
+            log.error("label %s of the Device is left out: %r %s", name, text, problem)
+            del spec.labels[name]
     return spec
 
 
@@ -139,9 +148,12 @@ def _conditions(status: DeviceStatus | None) -> Document:
         return {}
     condition = {"type": HEALTHY, "status": "True", "reason": "DeviceHealthy", "message": "device is healthy"}
     if not status.healthy:
+        code, message = status.error_code, status.error_message or "device is unhealthy"
+        if code and not _REASON.fullmatch(code):
+            code, message = "Unknown", f"{message} (error code {code})"
         condition["status"] = "False"
-        condition["reason"] = status.error_code or "Unknown"
-        condition["message"] = status.error_message or "device is unhealthy"
+        condition["reason"] = code or "Unknown"
+        condition["message"] = message[:LONGEST_MESSAGE]
     return {"conditions": [condition]}
 
 
@@ -149,11 +161,11 @@ def _conditions(status: DeviceStatus | None) -> Document:
 
 
 def _xpu_labels(first: XPUDevice) -> dict[str, str]:
-    labels = {extension.LABEL_GPU_MODEL: first.model, extension.LABEL_GPU_VENDOR: first.vendor}
+    found = {extension.LABEL_GPU_MODEL: first.model, extension.LABEL_GPU_VENDOR: first.vendor}
     if first.topology is not None and first.topology.links is not None:
         policy = "Honor" if first.topology.must_honor_partition else "Prefer"
-        labels[extension.LABEL_GPU_PARTITION_POLICY] = policy
-    return labels
+        found[extension.LABEL_GPU_PARTITION_POLICY] = policy
+    return found
 
 
 def _partitions(xpus: Iterable[XPUDevice]) -> dict[str, str]:
@@ -177,5 +189,5 @@ def _linked(xpu: XPUDevice, topology: XPUTopology | None) -> Iterator[tuple[tupl
         if not link.peers or not link.type:
             log.error("device %s has a link without peers or type: %s", xpu.uuid, link)
             continue
-        peers = {int(peer) for peer in link.peers.split(",") if peer.isascii() and peer.isdigit()}
+        peers = {int(peer) for peer in link.peers.split(",") if _MINOR.fullmatch(peer)}
         yield tuple(sorted({*peers, xpu.minor})), link.type

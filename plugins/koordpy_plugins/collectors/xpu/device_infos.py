@@ -5,7 +5,7 @@ Source: Koordinator, `pkg/koordlet/metricsadvisor/devices/xpu` and `pkg/koordlet
 
 import logging
 import os
-import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 LARGEST_FILE: Final = 1 << 20
 MOST_FILES: Final = 64
-_INTEGER: Final = re.compile(r"[+-]?\d{1,10}")
+LARGEST_NUMBER: Final = 2**31 - 1
 
 
 class _Link(msgspec.Struct, rename="camel"):
@@ -94,13 +94,15 @@ class DeviceInfos:
         kept = self._files.get(name)
         if kept is not None and kept.stamp == stamp:
             return
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("expected a regular file")
         if found.st_size > LARGEST_FILE:
             raise ValueError(f"{found.st_size} bytes are too many, expected at most {LARGEST_FILE}")
         with path.open("rb") as file:
             text = file.read(LARGEST_FILE + 1)
         try:
             devices = _DECODER.decode(text) or []
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise ValueError(f"not a list of devices: {error}") from None
         known = (self._device(name, device) for device in devices)
         self._files[name] = _File(stamp, tuple(device for device in known if device is not None))
@@ -108,14 +110,15 @@ class DeviceInfos:
 
     def _device(self, file: str, device: _Device) -> XPUDevice | None:
         what = f"{self._folder / file}: device {device.uuid!r}"
-        if not _INTEGER.fullmatch(device.minor):
-            log.error("%s is left out: got minor %r, expected a number", what, device.minor)
+        minor = _number(device.minor)
+        if minor is None:
+            log.error("%s is left out: got minor %.40r, expected a number", what, device.minor)
             return None
         return XPUDevice(
             vendor=device.vendor,
             model=device.model,
             uuid=device.uuid,
-            minor=int(device.minor),
+            minor=minor,
             resources=device.resources or {},
             topology=_topology(what, device.topology),
             status=_status(device.status),
@@ -130,15 +133,23 @@ class DeviceInfos:
 def _topology(what: str, given: _Topology | None) -> XPUTopology | None:
     if given is None:
         return None
-    node = -1
-    if _INTEGER.fullmatch(given.node_id):
-        node = int(given.node_id)
-    elif given.node_id:
-        log.error("%s: got nodeID %r, expected a number; its NUMA node is unknown", what, given.node_id)
+    node = _number(given.node_id)
+    if node is None and given.node_id not in ("", "-1"):
+        log.error("%s: got nodeID %.40r, expected a number; its NUMA node is unknown", what, given.node_id)
     links = (
         None if given.links is None else tuple(PeerLink(each.peer_minor, each.type) for each in given.links)
     )
-    return XPUTopology(node, given.pcie_id, given.bus_id, links, given.must_honor_partition)
+    return XPUTopology(
+        -1 if node is None else node, given.pcie_id, given.bus_id, links, given.must_honor_partition
+    )
+
+
+def _number(text: str) -> int | None:
+    """Return a number that a Device can have, None for everything else."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return None
+    number = int(text)
+    return number if number <= LARGEST_NUMBER else None
 
 
 def _status(given: _Status | None) -> DeviceStatus | None:

@@ -63,6 +63,8 @@ def test_an_unknown_model_has_no_label():
         (DeviceStatus(True), ("True", "DeviceHealthy", "device is healthy")),
         (DeviceStatus(False, "Xid48", "Xid error"), ("False", "Xid48", "Xid error")),
         (DeviceStatus(False), ("False", "Unknown", "device is unhealthy")),
+        (DeviceStatus(False, "-8001"), ("False", "Unknown", "device is unhealthy (error code -8001)")),
+        (DeviceStatus(False, "a b", "x" * 40000), ("False", "Unknown", "x" * 32768)),
     ],
 )
 def test_the_condition_says_what_is_known_of_the_health(status, condition):
@@ -123,7 +125,10 @@ def test_resources_of_described_accelerators(caplog):
 
 
 def test_links_become_partitions_by_their_size():
-    linked = [xpu(0, ("1,2,3,g", "HCCS"), ("1", "HCCS"), honor=True), xpu(1, ("0,2,3", "HCCS"), ("", "X"))]
+    linked = [
+        xpu(0, ("1,2,3,g," + "9" * 5000, "HCCS"), ("1", "HCCS"), honor=True),
+        xpu(1, ("0,2,3", "HCCS"), ("", "X")),
+    ]
     found = spec(xpus=linked)
     [table] = found.annotations.items()
     assert table == (
@@ -134,6 +139,13 @@ def test_links_become_partitions_by_their_size():
     assert found.labels["node.koordinator.sh/gpu-partition-policy"] == "Honor"
     assert spec(xpus=[xpu(0, ("1", "HCCS"))]).labels["node.koordinator.sh/gpu-partition-policy"] == "Prefer"
     assert "node.koordinator.sh/gpu-partition-policy" not in spec(xpus=[xpu(0)]).labels
+
+
+def test_a_label_that_the_api_server_would_refuse_is_left_out(caplog):
+    found = spec([GPU], driver=GPUDriver("Quadro RTX 6000/8000", "550"))
+    assert "node.koordinator.sh/gpu-model" not in found.labels
+    assert found.labels["node.koordinator.sh/gpu-driver-version"] == "550"
+    assert "label node.koordinator.sh/gpu-model of the Device is left out" in caplog.text
 
 
 # --- the object ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Accelerators that files describe."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -87,10 +88,24 @@ def test_a_file_that_cannot_be_read_counts_as_it_last_was(node, folder, caplog):
     assert uuids(node) == ["22"]
 
 
-def test_a_device_without_a_minor_is_left_out_and_named(node, folder, caplog):
-    (folder / "npus.json").write_text('[{"uuid": "1", "minor": "x"}, {"uuid": "2", "minor": "2"}]')
+@pytest.mark.parametrize("minor", ["x", "", "-1", "2147483648", "9" * 5000])
+def test_a_device_without_a_minor_is_left_out_and_named(node, folder, caplog, minor):
+    (folder / "npus.json").write_text(f'[{{"uuid": "1", "minor": "{minor}"}}, {{"uuid": "2", "minor": "2"}}]')
     assert uuids(node) == ["2"]
-    assert "device '1' is left out: got minor 'x', expected a number" in caplog.text
+    assert "device '1' is left out: got minor" in caplog.text
+
+
+@pytest.mark.parametrize("text", [b'[{"x":' * 100_000, b'[{"uuid":"\xff"}]', b"", b"[null]", b"[[]]"])
+def test_hostile_files_are_named(node, folder, caplog, text):
+    (folder / "npus.json").write_bytes(text)
+    assert devices(node) == ()
+    assert "npus.json: " in caplog.text
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(node, folder, caplog):
+    os.mkfifo(folder / "pipe")
+    assert devices(node) == ()
+    assert "pipe: expected a regular file" in caplog.text
 
 
 def test_a_numa_node_that_is_no_number_is_unknown(node, folder, caplog):
