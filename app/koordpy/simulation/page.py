@@ -57,12 +57,14 @@ def _page(results: Sequence[Result]) -> Iterator[str]:
     for title, rows in report.tables(results):
         if rows:
             yield from _table(title, [result.scheduler for result in results], rows)
+    notes = [(result.scheduler, note) for result in results for note in result.notes]
     problems = [(result.scheduler, problem) for result in results for problem in result.problems]
-    if problems:
-        yield "<h2>Problems</h2>\n<ul>\n"
-        for scheduler, problem in problems:
-            yield f"<li><b>{escape(scheduler)}</b>: {escape(problem)}</li>\n"
-        yield "</ul>\n"
+    for title, messages in (("Notes", notes), ("Problems", problems)):
+        if messages:
+            yield f"<h2>{title}</h2>\n<ul>\n"
+            for scheduler, message in messages:
+                yield f"<li><b>{escape(scheduler)}</b>: {escape(message)}</li>\n"
+            yield "</ul>\n"
     yield "</body>\n</html>\n"
 
 

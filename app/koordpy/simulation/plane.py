@@ -7,6 +7,7 @@ those of `koordpy serve` and `koordpy worker`, created by the same code from the
 import asyncio
 import random
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -43,18 +44,18 @@ _NO_SLOW_CYCLES = "24h"
 _SERVICE = ("koordinator-system", "koordinator-webhook-service")
 
 
-SLO_CONFIG = "slo-controller-config"
-SLO_CONTROLLERS = ("nodemetric", "noderesource", "nodeslo")
-
-
 class ControlPlane:
     """Everything that runs besides the nodes. Enter it on the loop that it should run on.
 
-    Files that the setup names are in `folder`. Raises ConfigError for a configuration that cannot run.
+    Files that the setup names are in `folder`; `controllers` are the selected ones. Raises ConfigError for a
+    configuration that cannot run.
     """
 
-    def __init__(self, setup: SchedulerSetup, folder: Path, clock: Clock, seed: int) -> None:
+    def __init__(
+        self, setup: SchedulerSetup, controllers: Sequence[str], folder: Path, clock: Clock, seed: int
+    ) -> None:
         self.setup, self._folder, self._clock = setup, folder, clock
+        self._controllers = controllers
         self._seed = seed
         self._stack = AsyncExitStack()
         self._endpoints: dict[str, Direct] = {}
@@ -82,7 +83,7 @@ class ControlPlane:
             if self.setup.koordpy or self.setup.webhooks:
                 await self._serve(folder)
             await self._schedule()
-            if self.setup.controllers or self.setup.descheduler is not None:
+            if self._controllers or self.setup.descheduler is not None:
                 await self._work(folder)
         except BaseException:
             await self.__aexit__()
@@ -157,11 +158,11 @@ class ControlPlane:
         document: Document = {
             "worker": {
                 "leaderElect": False,
-                "controllers": {"selection": self._controllers()},
+                "controllers": {"selection": list(self._controllers)},
                 "descheduler": {},
             }
         }
-        parts = ["controllers"] if self.setup.controllers else []
+        parts = ["controllers"] if self._controllers else []
         if self.setup.descheduler is not None:
             path = folder / "descheduler.yaml"
             path.write_text(self._text(self.setup.descheduler), encoding="utf-8")
@@ -177,14 +178,6 @@ class ControlPlane:
         except PartError:  # feature gates switch off the controllers that were selected
             return
         await process.start()
-
-    def _controllers(self) -> list[str]:
-        """Return the selection of controllers; without slo-controller-config nodes keep the batch and mid
-        resources that the scenario gives them, which the SLO controllers would remove.
-        """
-        chosen = list(self.setup.controllers)
-        configured = any(SLO_CONFIG in self._text(source) for source in self.setup.objects)
-        return chosen if configured or chosen != ["*"] else ["*", *(f"-{name}" for name in SLO_CONTROLLERS)]
 
     def _whole_profiles(self, folder: Path) -> Path:
         """Return a file with the profiles by which pods are scheduled, for proofs of evictions."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from .result import Colocation, Result, Spread
@@ -37,6 +38,8 @@ def show(to: Console, results: Sequence[Result]) -> None:
         to.print()
         to.print(table)
     for result in results:
+        for note in result.notes:
+            to.print(f"{escape(result.scheduler)}: {escape(note)}", soft_wrap=True)
         for problem in result.problems:
             to.print(f"[yellow]{result.scheduler}[/yellow]: {problem}", markup=True, soft_wrap=True)
 

@@ -141,6 +141,8 @@ class Result(msgspec.Struct, rename="camel"):
     colocation: Colocation | None = None
     """None where nothing is offered to best-effort pods, and none runs."""
     placements: list[PodOutcome] = []
+    notes: list[str] = []
+    """What the numbers depend on and the scenario does not say."""
     problems: list[str] = []
     """Rejected objects and pods with reasons, and logged errors; the first of many."""
 

@@ -56,8 +56,9 @@ class SchedulerSetup(ConfigModel):
     """The KubeSchedulerConfiguration of the extender; by default the shipped one."""
     webhooks: bool = True
     """Whether koordpy's webhooks are called."""
-    controllers: tuple[str, ...] = Field(default=("*",), strict=False)
-    """Koordinator's `--controllers`; empty: none."""
+    controllers: tuple[str, ...] | None = Field(default=None, strict=False)
+    """Koordinator's `--controllers`; empty: none. By default all, the SLO controllers only where there is a
+    slo-controller-config: without one they would remove the batch and mid resources that nodes are given."""
     descheduler: Source | None = None
     """A DeschedulerConfiguration; None: no descheduler."""
     objects: tuple[Source, ...] = Field(default=(), strict=False)

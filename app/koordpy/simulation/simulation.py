@@ -23,6 +23,7 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 
 from . import plan as planning
+from . import slo_controllers
 from .deployments import Deployments
 from .enforcement import Enforcement
 from .errors import LoggedErrors
@@ -94,8 +95,12 @@ class _Run:
         scenario = self._scenario
         async with AsyncExitStack() as stack:
             self._errors = stack.enter_context(LoggedErrors())
+            standing = [document for source in self._setup.objects for document in self._objects(source)]
+            objects = [*standing, *(planned.document for planned in self._plan.objects)]
+            self._notes = slo_controllers.notes(self._setup, objects, self._plan)
+            controllers = slo_controllers.selection(self._setup, objects)
             plane = await stack.enter_async_context(
-                ControlPlane(self._setup, self._folder, self._clock, scenario.seed)
+                ControlPlane(self._setup, controllers, self._folder, self._clock, scenario.seed)
             )
             cluster = plane.scheduler.cluster
             deployments = Deployments(
@@ -143,7 +148,7 @@ class _Run:
                 self._usage,
                 self._workloads,
                 self._koordlets,
-                [document for source in self._setup.objects for document in self._objects(source)],
+                standing,
             )
             self._sampler = Sampler(
                 self._interval(),
@@ -276,6 +281,7 @@ class _Run:
                 )
                 for pod in journal.pods
             ],
+            notes=self._notes,
             problems=[*journal.problems, *refused, *self._errors.told][:_MOST_PROBLEMS],
         )
 

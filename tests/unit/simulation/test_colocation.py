@@ -119,3 +119,54 @@ def test_agents_evict_best_effort_pods_when_memory_is_short(
 def test_gates_that_are_not_simulated_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="got 'CPUBurst', expected one of BECPUSuppress, BEMemoryEvict"):
         run(tmp_path, service("1"), agent={"featureGates": {"CPUBurst": True}})
+
+
+BATCH = {"kubernetes.io/batch-cpu": 2000, "kubernetes.io/batch-memory": "2Gi"}
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
+    "data": {"colocation-config": '{"enable": true}'},
+}
+
+
+def given(folder: Path, **changes: Any) -> Result:
+    """A node that the scenario gives batch resources."""
+    told = load(
+        folder,
+        nodes=[{"name": "w", "allocatable": {"cpu": 4, "memory": "8Gi", **BATCH}}],
+        workloads=[service("1")],
+        duration="10m",
+        sampling={"interval": "1m"},
+        **changes,
+    )
+    return simulation.simulate(told, told.schedulers[0], folder)
+
+
+def test_by_default_nodes_keep_the_batch_resources_of_the_scenario_and_the_report_says_so(
+    tmp_path: Path,
+) -> None:
+    found = given(tmp_path, schedulers=[{"name": "koordpy"}])
+    assert found.series.batch_cores[-1] == 2.0
+    [note] = found.notes
+    assert note.startswith("nodes keep the kubernetes.io/batch-cpu, kubernetes.io/batch-memory that the ")
+
+
+@pytest.mark.parametrize("place", ["scenario", "setup"])
+def test_with_a_configuration_batch_resources_are_computed(tmp_path: Path, place: str) -> None:
+    objects = {"objects": [{"manifest": CONFIG}]}
+    changes = objects if place == "scenario" else {}
+    setup = {"name": "koordpy", **(objects if place == "setup" else {})}
+    found = given(tmp_path, schedulers=[setup], **changes)
+    assert found.notes == []
+    assert found.series.batch_cores[-1] == pytest.approx(4 * 0.6 - 1, abs=0.1)
+
+
+def test_all_controllers_that_a_setup_selects_run_and_the_report_says_what_they_remove(
+    tmp_path: Path,
+) -> None:
+    found = given(tmp_path, schedulers=[{"name": "koordpy", "controllers": ["*"]}])
+    assert found.series.batch_cores[-1] == 0.0
+    [note] = found.notes
+    assert note.startswith("the noderesource controller removes kubernetes.io/batch-cpu, ")
+    assert given(tmp_path, schedulers=[{**ALONE, "controllers": ["*", "-noderesource"]}]).notes == []
