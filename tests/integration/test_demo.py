@@ -15,6 +15,7 @@ import yaml
 from rich.console import Console
 
 from koordpy import data, settings
+from koordpy.api import quantity
 from koordpy.api.core import Deployment, Lease, Node, Pod
 from koordpy.api.pod_migration_job import PodMigrationJob
 from koordpy.api.scheme import Resource
@@ -28,6 +29,7 @@ from koordpy.doctor.examination import Question, examine
 from koordpy.doctor.finding import State
 from koordpy.doctor.installation import parts_of
 from koordpy.settings import Settings
+from tests.eventually import PATIENCE
 
 
 def options(folder: Path, **chosen: Any) -> DemoOptions:
@@ -58,7 +60,17 @@ async def test_its_pods_run_and_it_prints_what_to_try(tmp_path: Path) -> None:
         jobs = await demo.cluster.client.list_all(PodMigrationJob)
         assert jobs
         assert {job.status.phase for job in jobs} == {"Succeeded"}
+        assert await offered(demo, "node-001") > 0
+        use = {"metadata": {"annotations": {"usage.koordpy.dev/cpu": "11"}}}
+        await demo.cluster.client.patch(Node, "", "node-001", use)
+        async with asyncio.timeout(PATIENCE):
+            while await offered(demo, "node-001") > 0:
+                await demo.cluster.kubelets.report()
+                await asyncio.sleep(0.1)
     told = to.getvalue()
+    assert re.search(r"batch pods, and why\nnode node-\d+: colocation on, last report", told), told
+    assert re.search(r"kubernetes.io/batch-cpu: \w+ \(the node has \w+\)\n +batchAllocatable\[CPU", told)
+    assert re.search(r"koordpy colocate explain node-\d+\n", told), told
     assert re.search(r"\d+ pods moved, each to a place that was reserved for it first\n", told), told
     chart = re.search(r"\n  node-003 +█\S* +(\d+)% +█\S* +(\d+)%\n", told)
     assert chart is not None, told
@@ -67,6 +79,12 @@ async def test_its_pods_run_and_it_prints_what_to_try(tmp_path: Path) -> None:
     assert re.search(r"export KUBECONFIG=\S+/kubeconfig\n", told), told
     assert re.search(r"koordpy why \w+/\S+ --history( --debug-server http://127.0.0.1:\d+)?\n", told), told
     assert not (tmp_path / "kubeconfig").exists()
+
+
+async def offered(demo: Demo, node: str) -> int:
+    """The milli-cores that a node offers to batch pods."""
+    found = await demo.cluster.client.get(Node, "", node)
+    return quantity.value(found.status.allocatable["kubernetes.io/batch-cpu"])
 
 
 async def measured_nodes(demo: Demo) -> list[str]:

@@ -5,6 +5,7 @@ written, and no worker has to run.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 @output_option
 def explain(node: str, config_namespace: str, slo_config_name: str, output: Format, **access: Any) -> None:
     """Show how the resources of NODE are computed, term by term, and whether a write is due."""
-    found = asyncio.run(_explained(node, config_namespace, slo_config_name, access))
-    emit(found.model_dump(mode="json"), output, lambda to: _show(to, found))
+    found = asyncio.run(explained(node, config_namespace, slo_config_name, access))
+    emit(found.model_dump(mode="json"), output, lambda to: show(to, found))
 
 
-async def _explained(
-    name: str, namespace: str, config_name: str, access: dict[str, Any]
+async def explained(
+    name: str, namespace: str, config_name: str, access: Mapping[str, Any]
 ) -> "NodeResourceExplanation":
+    """Return the explanation of a node, from the API server that `access` selects. Raises Failure."""
     from koordpy.api.core import ConfigMap, Node, Pod
     from koordpy.api.device import Device
     from koordpy.api.koordinator import NodeMetric, NodeResourceTopology
@@ -71,7 +73,8 @@ async def _explained(
     return found
 
 
-def _show(to: Console, found: "NodeResourceExplanation") -> None:
+def show(to: Console, found: "NodeResourceExplanation") -> None:
+    """Print an explanation."""
     state = "on" if found.enabled else "off"
     age = (
         "no report"
@@ -81,7 +84,10 @@ def _show(to: Console, found: "NodeResourceExplanation") -> None:
     to.print(f"node [bold]{escape(found.node)}[/bold]: colocation {state}, {age}")
     if found.problem:
         to.print(f"  [yellow]{escape(found.problem)}[/yellow]")
+    absent = [resource.name for resource in found.resources if resource.reset and not resource.on_node]
     for resource in found.resources:
+        if resource.name in absent:
+            continue
         due = "removed" if resource.reset else resource.due or "nothing"
         on_node = resource.on_node or "nothing"
         to.print(f"  [bold]{escape(resource.name)}[/bold]: {escape(due)} (the node has {escape(on_node)})")
@@ -89,6 +95,8 @@ def _show(to: Console, found: "NodeResourceExplanation") -> None:
             to.print(f"    {escape(resource.message)}")
         for zone, amount in resource.zones.items():
             to.print(f"    zone {escape(zone)}: {escape(amount)}")
+    if absent:
+        to.print(f"  not offered: {escape(', '.join(absent))}", highlight=False, soft_wrap=True)
     for key, value in {**found.annotations, **found.labels}.items():
         to.print(f"  {escape(key)}: {escape(value)}")
     for what, reason in (("status", found.status_reason), ("metadata", found.meta_reason)):

@@ -30,7 +30,7 @@ from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.api import quantity
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeMetric
-from koordpy.commands import calling, why
+from koordpy.commands import calling, colocate_explain, why
 from koordpy.commands import explain as explaining
 from koordpy.commands.debug_client import DEBUG_URL
 from koordpy.compose.parts.admission import AdmissionPart
@@ -38,6 +38,7 @@ from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 
 from . import workload
+from .batch_resources import BatchResources
 from .cluster import DemoCluster, DemoFailed, DemoOptions
 from .relief import Relief
 from .relief import show as show_relief
@@ -97,6 +98,8 @@ class Demo:
                 f"--nodes: got {options.nodes}, expected at least {HOT_EVERY + 1} to have hot and cool ones"
             )
         self.cluster = DemoCluster(options, folder, stack)
+        within = CUSTOM_WAIT_SECONDS if options.is_customized else WAIT_SECONDS
+        self._batch_resources = BatchResources(self.cluster, stack, within)
         self._to, self._stack = to, stack
         self._insists = not options.is_customized
         self._nodes = [f"node-{i:03d}" for i in range(options.nodes)]
@@ -108,9 +111,10 @@ class Demo:
         await self._step("A control plane, without Kubernetes", self.cluster.start_control_plane)
         await self._step("koordpy serves, and is registered", self.cluster.serve)
         await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
+        await self._step("The SLO controllers turn usage into batch resources", self._offer_batch_resources)
         await self._step("Pods are created", self._create_pods)
         self._to.print()
-        for show in (self._show_admission, self._show_placement, self._show_relief):
+        for show in (self._show_offer, self._show_admission, self._show_placement, self._show_relief):
             try:
                 await show()
             except DemoFailed as failed:
@@ -145,6 +149,17 @@ class Demo:
             "requests, so they seem free"
         )
 
+    async def _offer_batch_resources(self) -> str:
+        await self._batch_resources.start()
+        offered = await self._batch_resources.offered(self._nodes)
+        total, most = sum(offered.values()), max(offered, key=lambda name: offered[name])
+        self._explained = await self._batch_resources.explained(most)
+        hot = max(offered[name] for name in self._hot)
+        return (
+            f"{total:.0f} of {workload.NODE_CPU * len(self._nodes)} cores for batch pods, "
+            f"up to {offered[most]:.1f} on a node that uses little, at most {hot:.1f} on hot ones"
+        )
+
     async def _create_pods(self) -> str:
         self._submitted = workload.spark()
         await self.cluster.objects.create_all([*self._submitted, workload.web()])
@@ -176,6 +191,11 @@ class Demo:
             await asyncio.sleep(0.1)
 
     # --- results -----------------------------------------------------------------------------------
+
+    async def _show_offer(self) -> None:
+        self._to.print("[bold]What a node offers to batch pods, and why[/bold]")
+        colocate_explain.show(self._to, self._explained)
+        self._to.print()
 
     async def _show_admission(self) -> None:
         document = self._submitted[0]
@@ -222,7 +242,8 @@ class Demo:
         )
         if not self._placed:
             raise DemoFailed("no pod was bound")
-        namespace, name = next(iter(self._placed))
+        # Batch pods find no batch resources on hot nodes; it is the other pods that these seem free to.
+        namespace, name = next((key for key in self._placed if key[0] == "shop"), next(iter(self._placed)))
         found = await self._get(f"/apis/v1/decisions/{namespace}/{name}")
         why.show(self._to, found)
         if not why.rejected_by(found, "LoadAwareScheduling"):
@@ -262,6 +283,7 @@ class Demo:
             f"{koordpy} doctor",
             f"{koordpy} why {pod}{at}",
             f"{koordpy} why {pod} --history{at}",
+            f"{koordpy} colocate explain {self._explained.node}",
             "kubectl get podmigrationjobs,reservations",
             *(
                 (

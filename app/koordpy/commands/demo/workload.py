@@ -20,14 +20,8 @@ SPARK_LABELS: Final = {"sparkoperator.k8s.io/launched-by-spark-operator": "true"
 
 
 def node(name: str) -> Document:
-    """Return a node with 16 cores, half of them also as batch resources."""
-    amounts = {
-        "cpu": str(NODE_CPU),
-        "memory": str(64 * _GI),
-        "pods": "110",
-        "kubernetes.io/batch-cpu": str(NODE_CPU // 2 * 1000),
-        "kubernetes.io/batch-memory": str(32 * _GI),
-    }
+    """Return a node with 16 cores; its batch resources are computed by the SLO controllers."""
+    amounts = {"cpu": str(NODE_CPU), "memory": str(64 * _GI), "pods": "110"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
