@@ -117,13 +117,14 @@ class CgroupFiles:
         return f"{path.name} does not exist in {where}"
 
     def walk(self, directory: str, depth: int, subsystem: str = "cpuset") -> Iterator[tuple[str, int]]:
-        """Yield a directory and those below it, pre-order and lexical, with their depth (0 to `depth`)."""
-        top = str(self._directory(directory, subsystem))
+        """Return a directory and those below it, pre-order and lexical, with their depth (0 to `depth`)."""
+        top = f"{self.root}/{directory}" if self.unified else f"{self.root}/{subsystem}/{directory}"
         try:
-            yield from self.listings.below(top, directory, depth)
+            return iter(self.listings.below(top, directory, depth))
         except OSError as error:
             if os.path.isdir(top) and error.errno not in parsing.GONE:
                 raise CgroupError(f"cannot list {error.filename or top}: {error.strerror}") from None
+        return iter(())
 
     def read(self, name: str, directory: str) -> str:
         """Return a file's text without the trailing line break."""

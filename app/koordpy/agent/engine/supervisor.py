@@ -152,10 +152,10 @@ class Supervisor:
         now = asyncio.get_running_loop().time()
         if self._checks % _LOOK_EVERY == 0:
             self.check_footprint(look(self.limits))
-        for module, problem in self._labels.grown():
-            owner = self._unit_of_package(module)
-            if owner is not None:
-                self._cancel(owner, Leak(problem))
+            for module, problem in self._labels.grown():
+                owner = self._unit_of_package(module)
+                if owner is not None:
+                    self._cancel(owner, Leak(problem))
         self._checks += 1
         for unit in list(self.units.values()):
             if unit in self._cancelled_at and now - self._cancelled_at[unit] > _STOP_SECONDS:

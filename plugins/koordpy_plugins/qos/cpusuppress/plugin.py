@@ -107,6 +107,8 @@ class CPUSuppress(QOSPlugin):
         self._recovered: tuple[_Basis, float] | None = None
         """What was recovered from, and when, while the strategy is disabled."""
         self._pods, self._cpus = PodView(), CPUView()
+        self._walked: dict[tuple[int, bool], tuple[tuple[tuple[str, int], ...], list[str]]] = {}
+        """The directories that were found last, by depth and whether of that depth alone."""
         self._cpusets = CPUSetWrites(handle.executor, REASON)
         self._formula = ""
         """How the latest allowance was computed."""
@@ -320,8 +322,13 @@ class CPUSuppress(QOSPlugin):
         self.policies[CPUSET] = RECOVERED
 
     def _directories(self, depth: int, *, exactly: bool = False) -> list[str]:
-        walked = self.handle.cgroups.walk(self._best_effort, depth)
-        return [directory for directory, level in walked if level == depth or not exactly]
+        walked = tuple(self.handle.cgroups.walk(self._best_effort, depth))
+        known = self._walked.get((depth, exactly))
+        if known is not None and known[0] == walked:
+            return known[1]
+        found = [directory for directory, level in walked if level == depth or not exactly]
+        self._walked[depth, exactly] = walked, found
+        return found
 
     def _write(
         self, cpus: frozenset[int], directories: Sequence[str], formula: str = "no suppression"
