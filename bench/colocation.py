@@ -27,8 +27,8 @@ SCENARIO = ROOT / "examples" / "scenarios" / "colocation.yaml"
 PICTURE = ROOT / "docs" / "colocation.svg"
 BATCH = "batch"
 GATES = {"BEMemoryEvict": True}
-DAYS = 3
-PODS = BestEffortPods(cpu="2", memory="4Gi", seconds=7200.0)
+DAYS = 2
+PODS = BestEffortPods(cpu="2", memory="8Gi", seconds=4 * 3600.0)
 
 
 def run(rounds: int = DAYS) -> Result:
