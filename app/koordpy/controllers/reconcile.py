@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import cache
 from time import perf_counter
+from typing import Final
 
 from prometheus_client import Counter, Histogram
 
@@ -18,6 +19,9 @@ from . import metrics
 from .queue import WorkQueue
 
 log = logging.getLogger(__name__)
+
+_SLICE: Final = 0.01
+"""Seconds after which others of the event loop get their turn."""
 
 Reconcile = Callable[[str], Awaitable[float | None]]
 """Reconciles a key; returns the seconds after which to reconcile it again, None for never."""
@@ -46,12 +50,16 @@ async def reconcile_forever(queue: WorkQueue, reconcile: Reconcile, *, workers: 
 
 
 async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
+    since = perf_counter()
     while True:
         key = await queue.get()
         try:
             await reconcile_once(queue, key, reconcile)
         finally:
             queue.done(key)
+        if perf_counter() - since > _SLICE:  # a key that needs no I/O never waits by itself
+            await asyncio.sleep(0)
+            since = perf_counter()
 
 
 async def reconcile_once(queue: WorkQueue, key: str, reconcile: Reconcile) -> None:

@@ -112,3 +112,22 @@ async def test_the_last_refusal_is_raised(error: type[Exception], tries: int) ->
     with pytest.raises(error):
         await retried(write, rng=random.Random(1), sleep=sleep)
     assert made == tries
+
+
+async def test_keys_that_need_no_io_leave_others_their_turn() -> None:
+    queue = WorkQueue("endless", SystemClock())
+    done = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal done
+        done += 1
+        queue.add(key)
+
+    queue.add("a")
+    running = asyncio.create_task(reconcile_forever(queue, reconcile))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert done > 1

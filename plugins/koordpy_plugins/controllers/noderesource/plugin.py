@@ -199,6 +199,7 @@ class NodeResourceController(Controller):
     def _node_deleted(self, node: Node) -> None:
         name = node.metadata.name
         self.demands.forget(name)
+        self.written.pop(name, None)
         self._enqueue(node)
 
     def _node_metric_updated(self, old: NodeMetric, new: NodeMetric) -> None:
