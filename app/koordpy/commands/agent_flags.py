@@ -44,10 +44,14 @@ class AgentFlagsCommand(click.Command):
 
         They are then named and ignored. Raises Failure for other options that may be a plugin's.
         """
+        from koordpy.agent.interface.koordlets_flags import reason_against
+
         while True:
             try:
                 return super().parse_args(ctx, list(args))
             except click.NoSuchOption as error:
+                if refusal := reason_against(error.option_name.removeprefix("--")):
+                    raise Failure(refusal) from None
                 _, broken = installed()
                 if not broken:
                     raise

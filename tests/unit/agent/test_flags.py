@@ -1,8 +1,11 @@
 from datetime import timedelta
 
 import pytest
+from click.testing import CliRunner
 
 from koordpy.agent.interface import FlagError, FlagSet, FlagValue
+from koordpy.agent.interface.koordlets_flags import REFUSED
+from koordpy.cli import cli
 
 
 @pytest.fixture
@@ -59,6 +62,11 @@ def test_a_value_is_read_as_the_flags_type(
         ("root", 5, "flag root: got 5, expected str"),
         ("cool-time", "soon", "flag cool-time: got 'soon', expected duration, such as 90s or 1h30m"),
         ("cool-time", True, "flag cool-time: got True, expected duration"),
+        (
+            "pprof-addr",
+            ":9317",
+            "the flag --pprof-addr of koordlet is refused: profiles",
+        ),
         ("round", 1, "unknown flag 'round'; did you mean rounds\\?"),
     ],
 )
@@ -83,3 +91,11 @@ def test_two_plugins_may_share_a_flag_with_one_default(flags: FlagSet) -> None:
 def test_a_flag_is_named_as_on_a_command_line() -> None:
     with pytest.raises(FlagError, match="'Cool_Time': expected lower case words joined by hyphens"):
         FlagSet().declare("Cool_Time", 1, "")
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_koordlets_flags_are_accepted_or_refused_with_a_sentence(name: str) -> None:
+    result = CliRunner().invoke(cli, ["agent", f"--{name}=1"])
+    assert result.exit_code != 0
+    message = str(result.exception) + result.output
+    assert f"the flag --{name} of koordlet is refused: {REFUSED[name]}" in message

@@ -11,6 +11,8 @@ from typing import TypeVar
 from koordpy.lib import duration
 from koordpy.lib.nearest import suggestion
 
+from .koordlets_flags import reason_against
+
 V = TypeVar("V", int, float, bool, str, timedelta)
 
 FlagValue = int | float | bool | str | timedelta
@@ -89,7 +91,7 @@ class FlagSet:
         """Set a declared flag. Raises FlagError for an unknown name or a value of another type."""
         flag = self._flags.get(name)
         if flag is None:
-            raise FlagError(f"unknown flag {name!r}; {suggestion(name, self._flags)}")
+            raise FlagError(reason_against(name) or f"unknown flag {name!r}; {suggestion(name, self._flags)}")
         self._values[name] = flag.parse(value)
 
     def is_given(self, name: str) -> bool:
