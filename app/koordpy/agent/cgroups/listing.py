@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-LONGEST_SECONDS: Final = 5.0
+LONGEST_SECONDS: Final = 10.0
 """How long a listing is used before it is made anew."""
 
 _LEAST_LINKS: Final = 2
@@ -24,16 +24,23 @@ _Stamp = tuple[int, int, int]
 @dataclass(slots=True)
 class _Listing:
     stamps: list[tuple[str, _Stamp]]
+    """By the path below the top, which is "."."""
     found: tuple[tuple[str, int], ...]
     made_at: float
 
-    def is_current(self, now: float) -> bool:
+    def is_current(self, top: str, now: float) -> bool:
         if now - self.made_at >= LONGEST_SECONDS:
             return False
         try:
-            return all(_stamp(path) == stamp for path, stamp in self.stamps)
+            folder = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return False
+        try:
+            return all(_stamp(path, folder) == stamp for path, stamp in self.stamps)
+        except OSError:
+            return False
+        finally:
+            os.close(folder)
 
 
 class Listings:
@@ -51,13 +58,13 @@ class Listings:
         """
         key = (top, name, depth)
         known, now = self._known.get(key), self._monotonic()
-        if known is not None and known.is_current(now):
+        if known is not None and known.is_current(top, now):
             return known.found
         self._known.pop(key, None)
         if not stat.S_ISDIR(os.stat(top).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "no folder", top)
         stamps: list[tuple[str, _Stamp]] = []
-        found = ((name, 0), *_walk(top, name, 1, depth, stamps))
+        found = ((name, 0), *_walk(top, ".", name, 1, depth, stamps))
         if stamps and all(stamp[1] >= _LEAST_LINKS for _, stamp in stamps):
             self._known[key] = _Listing(stamps, found, now)
         return found
@@ -69,7 +76,7 @@ class Listings:
 
 
 def _walk(
-    folder: str, name: str, level: int, depth: int, stamps: list[tuple[str, _Stamp]]
+    folder: str, below_top: str, name: str, level: int, depth: int, stamps: list[tuple[str, _Stamp]]
 ) -> Iterator[tuple[str, int]]:
     if level > depth:
         return
@@ -81,13 +88,14 @@ def _walk(
         if level == 1 or os.path.isdir(folder):
             raise
         return
-    stamps.append((folder, stamp))
+    stamps.append((below_top, stamp))
     for child in children:
         below = f"{name}/{child}" if name else child
         yield below, level
-        yield from _walk(f"{folder}/{child}", below, level + 1, depth, stamps)
+        yield from _walk(f"{folder}/{child}", f"{below_top}/{child}", below, level + 1, depth, stamps)
 
 
-def _stamp(folder: str) -> _Stamp:
-    found = os.stat(folder)
+def _stamp(folder: str, top: int | None = None) -> _Stamp:
+    """Return what changes with the folders in a folder; `top` is where its path begins."""
+    found = os.stat(folder, dir_fd=top)
     return found.st_ino, found.st_nlink, found.st_mtime_ns

@@ -33,6 +33,7 @@ THREADS: Final = Gauge("koordpy_agent_threads", "Threads of the node agent.")
 
 CHECK_SECONDS: Final = 1.0
 _LOOK_EVERY: Final = 10
+_COUNT_EVERY: Final = 5
 _HEALTHY_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
 
@@ -156,13 +157,14 @@ class Supervisor:
                 owner = self._unit_of_package(module)
                 if owner is not None:
                     self._cancel(owner, Leak(problem))
+        counts_tasks = self._checks % _COUNT_EVERY == 0
         self._checks += 1
         for unit in list(self.units.values()):
             if unit in self._cancelled_at and now - self._cancelled_at[unit] > _STOP_SECONDS:
                 unit.abandon()
             if unit.main is None or unit in self._why:
                 continue
-            tasks = unit.count_tasks()
+            tasks = unit.count_tasks() if counts_tasks else 0
             if tasks > self._most_tasks:
                 self._cancel(unit, Leak(f"{tasks} unfinished tasks, more than {self._most_tasks}"))
             elif (taken := unit.overdue()) is not None:

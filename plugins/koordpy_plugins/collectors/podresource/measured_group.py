@@ -18,12 +18,12 @@ class MeasuredGroup:
     """A pod or container that is measured."""
 
     __slots__ = (
-        "_memory",
         "cpu",
         "cpu_series",
         "failures",
         "group",
         "is_pod",
+        "memory",
         "memory_series",
         "numa",
         "wait",
@@ -41,16 +41,12 @@ class MeasuredGroup:
         self.failures = 0
         self.wait = 0
         """Rounds left before it is read again after a failure."""
-        self._memory = MemoryReader(cgroups, group.directory)
-
-    def read_memory(self) -> int:
-        """Return the bytes in use without page cache. Raises OSError or ValueError."""
-        return self._memory.in_use()
+        self.memory = MemoryReader(cgroups, group.directory)
 
     def read_numa(self) -> None:
         """Read the memory by NUMA node; a kernel without NUMA statistics leaves it unknown."""
         try:
-            self.numa = self._memory.by_numa_node()
+            self.numa = self.memory.by_numa_node()
         except (OSError, ValueError) as error:
             self.numa = {}
             log.debug("memory of pod %s/%s by NUMA node is not measured: %s", *self._names(), error)
@@ -66,7 +62,7 @@ class MeasuredGroup:
     def close(self) -> None:
         """Close all files and drop the series."""
         self.cpu.close()
-        self._memory.close()
+        self.memory.close()
         self.cpu_series.close()
         self.memory_series.close()
 

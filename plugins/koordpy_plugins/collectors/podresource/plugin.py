@@ -69,11 +69,11 @@ class PodResource(Collector):
             try:
                 cpu = group.cpu.usage(monotonic(), expiry)
                 if group.is_pod:
-                    memory = group.read_memory()
+                    memory = group.memory.in_use()
                     if its_turn or group.numa is None:
                         group.read_numa()
                 elif its_turn and cpu is not None:
-                    memory = group.read_memory()
+                    memory = group.memory.in_use()
                 else:
                     memory = -1
             except (OSError, ValueError) as error:
@@ -88,8 +88,9 @@ class PodResource(Collector):
             if group.is_pod:
                 all_cpu += cpu
                 all_memory += memory
-                for node, size in (group.numa or {}).items():
-                    numa[node] = numa.get(node, 0.0) + size
+                if group.numa:
+                    for node, size in group.numa.items():
+                        numa[node] = numa.get(node, 0.0) + size
         self._share(Usage(all_cpu, all_memory, now), NUMAUsage({}, numa, now))
 
     def _share(self, usage: Usage, numa: NUMAUsage) -> None:
