@@ -53,7 +53,9 @@ def lists(node: NodeState) -> tuple[ResourceList, ResourceList]:
 
 
 def enter(node: NodeState, result: NodeResource, name: str) -> None:
-    """Set a resource of a node to what was computed, a whole number; remove it if nothing was."""
+    """Set a resource of a node to what was computed, a whole number that is not negative; remove it if
+    nothing was.
+    """
     quantity = result.quantity(name)
     if quantity is None:
         for amounts in (node.capacity, node.allocatable):
@@ -63,7 +65,7 @@ def enter(node: NodeState, result: NodeResource, name: str) -> None:
     capacity, allocatable = lists(node)
     if name == extension.BATCH_CPU:
         quantity = normalized(quantity, normalization_ratio(result))
-    capacity[name] = allocatable[name] = str(Quantity.of(quantity.value(), quantity.format))
+    capacity[name] = allocatable[name] = str(Quantity.of(max(quantity.value(), 0), quantity.format))
 
 
 def enter_devices(node: NodeState, result: NodeResource, names: Iterable[str]) -> None:
