@@ -295,6 +295,18 @@ def test_stopping_removes_everything(tmp_path):
     in_namespace(work)
 
 
+def test_what_a_killed_agent_left_is_removed_where_another_policy_holds(tmp_path):
+    async def work():
+        await traffic.apply(a_plan({POD: BE}))
+        on = set_up(TCNetworkQoS, cluster(), "n", tmp_path / "cgroup", gates={"TCNetworkQoS": True})
+        assert on.plugin.read_slo(node_slo(netQOSPolicy="terway-qos"))
+        on.plugin.update(CallbackTarget([], []))
+        await until(is_untouched)
+        on.plugin.stop()
+
+    in_namespace(work)
+
+
 def test_what_is_undone_is_removed_until_it_is_enabled_again(tmp_path):
     async def work():
         on = await running_hook(tmp_path)

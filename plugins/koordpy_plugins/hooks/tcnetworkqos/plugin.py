@@ -64,12 +64,12 @@ class TCNetworkQoS(Hook):
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._node: NodeBandwidth | None = None
+        self._is_read = False
         self._plan: Plan | None = None
         self._was_enabled = False
         self._due = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._lock = threading.Lock()
-        self._made = False
         self._problem = ""
 
     def refusal(self) -> str | None:
@@ -96,8 +96,10 @@ class TCNetworkQoS(Hook):
         node = bandwidth.of_node(slo) if bandwidth.is_enabled(slo) else None
         if node is not None and node.total == 0:
             node = None
-        changed = node != self._node
-        self._node = node
+        changed = node != self._node or not self._is_read
+        if changed and node is None and bandwidth.is_enabled(slo):
+            log.info("%s: no totalNetworkBandwidth in the NodeSLO, no traffic is shaped", self.name)
+        self._node, self._is_read = node, True
         return changed
 
     def update(self, target: CallbackTarget) -> None:
@@ -105,7 +107,7 @@ class TCNetworkQoS(Hook):
         self._plan = None if self._node is None else plan(self._node, target.pods)
         self._was_enabled = self._was_enabled or self._plan is not None
         self._due.set()
-        if self._keeping is None and self._plan is not None:
+        if self._keeping is None:  # also without a plan: an agent that was killed may have left something
             self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     def set_class_id(self, request: PodRequest, response: Response) -> None:
@@ -137,12 +139,12 @@ class TCNetworkQoS(Hook):
         """Bring the plan about whenever it changes, and see to it that it stays."""
         clock = asyncio.get_running_loop()
         done: Plan | None = None
-        checked = float("-inf")
+        checked, succeeded = float("-inf"), False
         while True:
-            paused = self.handle.executor.paused()
-            wanted = None if paused else self._plan
-            if wanted != done or clock.time() - checked >= CHECK_SECONDS:
-                await asyncio.to_thread(self._bring_about, wanted)
+            wanted = None if self.handle.executor.paused() else self._plan
+            is_due = clock.time() - checked >= CHECK_SECONDS and (wanted is not None or not succeeded)
+            if wanted != done or is_due:
+                succeeded = await asyncio.to_thread(self._bring_about, wanted)
                 done, checked = wanted, clock.time()
             try:
                 async with asyncio.timeout(_PAUSE_SECONDS):
@@ -151,17 +153,19 @@ class TCNetworkQoS(Hook):
                 continue
             self._due.clear()
 
-    def _bring_about(self, wanted: Plan | None) -> None:
-        """Bring a plan about, or remove everything; called in a thread, as the kernel may let us wait."""
+    def _bring_about(self, wanted: Plan | None) -> bool:
+        """Bring a plan about, or remove everything; return whether that succeeded.
+
+        Called in a thread, as the kernel may let us wait.
+        """
         from . import traffic  # pyroute2 is loaded only where the gate is on
 
-        work = traffic.remove() if wanted is None else traffic.apply(wanted)
         with self._lock, asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
             try:
-                changed = runner.run(work)
+                changed = runner.run(traffic.remove() if wanted is None else traffic.apply(wanted))
             except Exception as error:
                 self._report(traffic.explain(error))
-                return
+                return False
         if changed and wanted is None:
             log.info("%s: removed the classes of traffic", self.name)
         elif changed and wanted is not None:
@@ -172,6 +176,7 @@ class TCNetworkQoS(Hook):
                 len(wanted.addresses),
             )
         self._report("")
+        return True
 
     def _report(self, problem: str) -> None:
         """Log a problem once, until it is another one or gone."""
