@@ -14,7 +14,7 @@ import pytest
 
 from tests.eventually import PATIENCE
 
-_NUMBERS = {"DAC_OVERRIDE": 1, "KILL": 5, "SYS_PTRACE": 19, "SYS_RESOURCE": 24}
+_NUMBERS = {"DAC_OVERRIDE": 1, "KILL": 5, "SYS_PTRACE": 19, "SYS_RESOURCE": 24, "PERFMON": 38}
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not (shutil.which("setpriv") and shutil.which("unshare")),

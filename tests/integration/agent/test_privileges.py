@@ -192,6 +192,42 @@ def test_without_cap_sys_resource_scores_are_not_lowered(tmp_path: Path, start: 
         assert score(process) == "-900"
 
 
+# --- counting cycles: CAP_PERFMON --------------------------------------------------------------------
+
+COUNT = """
+import os, sys
+from pathlib import Path
+from koordpy.agent.cgroups.files import CgroupFiles
+from koordpy.agent.engine.privileges import Held
+from koordpy.api.needs import Privilege
+from koordpy_plugins.collectors.cpi.perf_events import Counters, Event, explain
+
+print("lacks", Held(CgroupFiles(Path("/sys/fs/cgroup"))).lacks(Privilege.PERFMON))
+cgroup = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
+cpu = min(os.sched_getaffinity(0))
+try:
+    counters = Counters(cgroup, cpu, [Event(1, 0)], grouped=False)  # the clock of the CPU
+    print("counted", counters.read())
+    counters.close()
+except OSError as error:
+    print(explain(error, "2"))
+"""
+
+
+def test_without_cap_perfmon_nothing_is_counted_and_the_reason_names_it(v2_cgroups: CgroupTree) -> None:
+    group = v2_cgroups.root / "kubepods"
+    counts = v2_cgroups.real and "\nperf_event\t" in Path("/proc/cgroups").read_text()
+    paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    said = privileged.run(COUNT, group)
+    assert "lacks the container does not have it" in said
+    if counts and paranoid > 0:  # otherwise everybody may count
+        assert "the agent may not count: it needs CAP_PERFMON" in said
+    if privileged.held("PERFMON"):
+        said = privileged.run(COUNT, group, capabilities=["PERFMON"])
+        assert "lacks None" in said
+        assert ("counted [" in said) is counts
+
+
 # --- folders of the node -----------------------------------------------------------------------------
 
 
