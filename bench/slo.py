@@ -29,6 +29,7 @@ from koordpy.controllers import host
 from koordpy.controllers.interface import Handle
 from koordpy.controllers.queue import WorkQueue
 from koordpy.controllers.reconcile import reconcile_once
+from koordpy.main import tune_memory
 
 NODES, PODS = 5000, 20
 SINGLE = 500
@@ -208,8 +209,7 @@ def _timed(row: Row, world: World, prepare: Callable[[], object], names: Sequenc
 
     prepare()
     world.drain()
-    gc.collect()
-    gc.freeze()  # as `koordpy worker` does once everything is listed
+    tune_memory()  # as `koordpy worker` does once everything is listed
     wall, cpu = asyncio.run(round_())
     row.add(round=wall, cpu=cpu, writes=len(world.writes.created) + len(world.writes.patches))
     world.deliver()

@@ -170,6 +170,8 @@ class Quantity:
         """
         if self._unscaled == 0:
             return "0"
+        if self._scale == 0 and self._unscaled % 1000 and self._unscaled % 1024:
+            return str(self._unscaled)  # no suffix of any format fits
         if self.format is Format.BINARY_SI and (whole := self._whole()) is not None and abs(whole) >= 1024:
             return self._binary_text(whole)
         mantissa, exponent = _strip_tens(self._unscaled, self._scale)

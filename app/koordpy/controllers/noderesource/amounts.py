@@ -17,8 +17,12 @@ from koordpy.lib import int64
 
 NANOS_PER_MILLI: Final = 10**6
 NANOS_PER_UNIT: Final = 10**9
-_EXACTLY_DIVIDED: Final = NANOS_PER_MILLI << 45
-_MOST_EXACT_PARTS: Final = 64
+EXACTLY_DIVIDED: Final = NANOS_PER_MILLI << 47
+MOST_EXACT_PARTS: Final = 64
+"""Below these, integers divide as doubles do: a quotient that is not whole is further from a whole number
+than a double rounds.
+"""
+
 _LARGEST_PLAIN: Final = NANOS_PER_MILLI << 62
 _GIGA: Final = 10**18
 
@@ -118,10 +122,9 @@ def quantity(amount: int, format: Format = Format.DECIMAL_SI) -> Quantity:
 
 def differs(old: WireQuantity, new: WireQuantity, threshold: float) -> bool:
     """Return whether an amount changed by more than a share of its old value."""
-    before = _milli_of(old)
-    if old == new and before >= 0 and threshold >= 0:
-        return False
-    after = _milli_of(new)
+    if old == new and threshold >= 0 and isinstance(old, str) and old[:1].isdigit():
+        return False  # not so for negative amounts and thresholds: 0 is more than less than 0
+    before, after = _milli_of(old), _milli_of(new)
     return abs(float(int64.wrap(after - before))) > float(before) * threshold
 
 
@@ -138,8 +141,8 @@ def _away_from_zero(number: int, divisor: int) -> int:
 def divided(amount: int, parts: int) -> int:
     """Return one of several parts, rounded up to thousandths; in billionths.
 
-    Koordinator divides doubles; up to some terabytes that is what integers give.
+    Koordinator divides doubles.
     """
-    if 0 <= amount < _EXACTLY_DIVIDED and parts <= _MOST_EXACT_PARTS:
+    if 0 <= amount < EXACTLY_DIVIDED and parts <= MOST_EXACT_PARTS:
         return -(-amount // (NANOS_PER_MILLI * parts)) * NANOS_PER_MILLI
     return math.ceil(float(milli(amount)) / float(parts)) * NANOS_PER_MILLI

@@ -22,7 +22,16 @@ from koordpy.api.resource_names import CPU, MEMORY
 from koordpy.api.resources import pod_request_nanos
 from koordpy.api.scheme import DecodeError, decode
 
-from .amounts import NOTHING, Amounts, divided, nanos, read
+from .amounts import (
+    EXACTLY_DIVIDED,
+    MOST_EXACT_PARTS,
+    NANOS_PER_MILLI,
+    NOTHING,
+    Amounts,
+    divided,
+    nanos,
+    read,
+)
 
 _LOW: Final = (PriorityClass.BATCH, PriorityClass.FREE)
 _BELOW_PROD: Final = (PriorityClass.MID, *_LOW)
@@ -269,20 +278,40 @@ def _zones(demand: Demand, count: int) -> list[ZoneDemand]:
     """
     zones = [ZoneDemand() for _ in range(count)]
     on_all = ZoneDemand()
+    divisor = NANOS_PER_MILLI * count
+    is_exact = count <= MOST_EXACT_PARTS
+    request_cpu = request_memory = used_cpu = used_memory = max_cpu = max_memory = 0
     for facts, used in zip(demand.pods, demand.used, strict=True):
+        cpu, memory = facts.request_cpu, facts.request_memory
+        pod_cpu, pod_memory = used or (cpu, memory)
+        if (
+            is_exact
+            and not facts.numa_nodes
+            and 0 <= memory < EXACTLY_DIVIDED
+            and 0 <= pod_memory < EXACTLY_DIVIDED
+            and 0 <= cpu < EXACTLY_DIVIDED
+            and 0 <= pod_cpu < EXACTLY_DIVIDED
+        ):  # nearly all pods: as `divided`, in thousandths
+            cpu, memory = -(-cpu // divisor), -(-memory // divisor)
+            pod_cpu, pod_memory = -(-pod_cpu // divisor), -(-pod_memory // divisor)
+            request_cpu += cpu
+            request_memory += memory
+            used_cpu += cpu if facts.is_lse else pod_cpu
+            used_memory += pod_memory
+            max_cpu += cpu if cpu > pod_cpu else pod_cpu
+            max_memory += memory if memory > pod_memory else pod_memory
+            continue
         entries = sum(1 for node in facts.numa_nodes if 0 <= node < count)
         parts = entries or count
-        cpu, memory = divided(facts.request_cpu, parts), divided(facts.request_memory, parts)
-        if used is None:
-            cpu_used, memory_used = cpu, memory
-        else:
-            cpu_used, memory_used = divided(used[0], parts), divided(used[1], parts)
+        amounts = [divided(amount, parts) for amount in (cpu, memory, pod_cpu, pod_memory)]
         named = [zones[node] for node in set(facts.numa_nodes) if 0 <= node < count]
         for zone in named or [on_all]:
-            zone.add(cpu, memory, cpu_used, memory_used, is_lse=facts.is_lse)
-    for amounts in demand.dangling:
-        cpu, memory = divided(amounts.cpu, count), divided(amounts.memory, count)
-        on_all.add(0, 0, cpu, memory, is_lse=False)
+            zone.add(*amounts, is_lse=facts.is_lse)
+    for gone in demand.dangling:
+        on_all.add(0, 0, divided(gone.cpu, count), divided(gone.memory, count), is_lse=False)
+    sums = (request_cpu, request_memory, used_cpu, used_memory, max_cpu, max_memory)
+    plain = ZoneDemand(*(amount * NANOS_PER_MILLI for amount in sums))
     for zone in zones:
         zone.merge(on_all)
+        zone.merge(plain)
     return zones
