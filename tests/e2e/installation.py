@@ -8,9 +8,11 @@ did.
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
 from tests import loopback
@@ -122,10 +124,13 @@ class Installation:
 
     def kubeconfig_of(self, account: str) -> Document:
         """Return a kubeconfig with a token of a service account."""
-        token = self.plane.kubectl("create", "token", account, "-n", NAMESPACE, "--duration=1h").stdout
         document: Document = yaml.safe_load(self.plane.kubeconfig.read_text())
-        document["users"] = [{"name": "admin", "user": {"token": token.strip()}}]
+        document["users"] = [{"name": "admin", "user": {"token": self.token_of(account)}}]
         return document
+
+    def token_of(self, account: str) -> str:
+        """Return a new token of a service account."""
+        return self.plane.kubectl("create", "token", account, "-n", NAMESPACE, "--duration=1h").stdout.strip()
 
     def requests(self, account: str, agent: str = "koordpy/") -> dict[Request, bool]:
         """Return what a service account asked for, and whether the authorizer allowed it."""
@@ -170,8 +175,12 @@ class Component:
                 text = text.replace(old, new.replace("{folder}", str(self.folder)))
             (self.folder / name).write_text(text)
 
-    def start(self, workload: str, *options: str) -> None:
-        """Run koordpy as the container of a Deployment or DaemonSet does, until it is ready."""
+    def start(self, workload: str, *options: str, before: Sequence[str] = (), wait: bool = True) -> None:
+        """Run koordpy as the container of a Deployment or DaemonSet does, until it is ready.
+
+        `before` is what starts it, such as a command that takes privileges away; with `wait` off it may never
+        become ready.
+        """
         [spec] = [
             document["spec"]["template"]["spec"]
             for document in self._installation.documents
@@ -183,6 +192,7 @@ class Component:
         process = Process(
             "koordpy",
             [
+                *before,
                 sys.executable,
                 "-c",
                 "from koordpy.cli import main; main()",
@@ -194,7 +204,8 @@ class Component:
             self.folder,
         )
         self._processes.append(process)
-        process.wait_ready(self._is_ready)
+        if wait:
+            process.wait_ready(self._is_ready)
 
     def start_kube_scheduler(self) -> None:
         """Run the stock kube-scheduler with this component's token and configuration."""
@@ -217,6 +228,15 @@ class Component:
         answer = loopback.get(f"http://127.0.0.1:{self._debug_port}{path}")
         answer.raise_for_status()
         return answer.json()
+
+    def status(self, path: str) -> int:
+        """Return the status with which the debug API answers a caller with a new token of this account."""
+        headers = {"Authorization": f"Bearer {self._installation.token_of(self.account)}"}
+        for scheme in ("https", "http"):
+            with suppress(httpx.HTTPError):
+                url = f"{scheme}://127.0.0.1:{self._debug_port}{path}"
+                return loopback.get(url, headers=headers).status_code
+        return 0
 
     def logs(self) -> str:
         """The end of each process' log."""
