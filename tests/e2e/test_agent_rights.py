@@ -49,6 +49,12 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
                 "metadata": {"name": NODE},
                 "spec": {"resourceUsedThresholdWithBE": section},
             },
+            {
+                "apiVersion": "slo.koordinator.sh/v1alpha1",
+                "kind": "NodeMetric",
+                "metadata": {"name": NODE},
+                "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 30}},
+            },
             pod("best-effort"),
             *may_read("/configz"),
         )
@@ -210,6 +216,8 @@ def test_rights_that_are_taken_from_a_running_agent(installation: Installation, 
             expect(lambda: agent.component.status("/configz") != 200, agent.component)
             assert agent.component.status("/livez") == 200
         expect(lambda: agent.component.status("/configz") == 200, agent.component)
+    with without(installation, "update", "nodemetrics/status"):
+        assert agent.says('cannot update resource "nodemetrics/status"'), agent.log
     uninstall(installation, agent)
 
 

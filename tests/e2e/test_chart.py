@@ -22,14 +22,17 @@ NAMESPACE = "koordinator-system"
 _ADMISSION_ALONE = {part: {"enabled": False} for part in ("scheduler", "worker", "qosAgent")}
 
 _AGENT_GATES = (
+    "Accelerators",
     "BECPUEvict",
     "BEMemoryEvict",
     "BlkIOReconcile",
+    "CPICollector",
     "CgroupReconcile",
     "ColdPageCollector",
     "CoreSched",
     "OOMScoreAdj",
     "PressureTriggers",
+    "RDMADevices",
     "Resctrl",
     "ResctrlCollector",
     "SystemConfig",

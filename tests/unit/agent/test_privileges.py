@@ -107,3 +107,9 @@ def test_what_is_missing_is_logged_and_exported(caplog):
     assert MISSING.labels("hostPID", "OOMScoreAdj")._value.get() == 1
     privileges.warn([])
     assert next(iter(MISSING.collect())).samples == []
+
+
+@pytest.mark.parametrize("privilege", list(Privilege))
+def test_every_privilege_can_be_looked_for(node, privilege):
+    reason = node().lacks(privilege)
+    assert reason is None or reason

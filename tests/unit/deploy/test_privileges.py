@@ -24,8 +24,11 @@ OVERLAY: Final = DEPLOY / "kustomize" / "overlays" / "agent-gates"
 GUIDE: Final = Path(__file__).parents[3] / "docs" / "node-agent.md"
 
 OF_COMPONENTS: Final = {
+    "agent-bandwidth": {"TCNetworkQoS"},
     "agent-block-io": {"BlkioReconcile", "nodestorageinfo"},
     "agent-core-scheduling": {"CoreSched"},
+    "agent-cpi": {"cpi"},
+    "agent-devices": {"gpu", "rdma", "xpu"},
     "agent-evict-by-api": {"eviction through the API server"},
     "agent-kernel-settings": {"SystemConfigReconcile", "coldmemoryresource", "GroupIdentity", "CoreSched"},
     "agent-kill-containers": {"CPUEvict", "memoryEvict"},
@@ -47,7 +50,7 @@ def agent_features() -> dict[str, Feature]:
 
 def of_pod(spec: Document) -> set[str]:
     """Return the privileges that a pod of the agent, or a part of its spec, asks for."""
-    found = {"hostPID"} if spec.get("hostPID") else set()
+    found = {name for name in ("hostNetwork", "hostPID") if spec.get(name)}
     for container in spec.get("containers", []):
         capabilities = container.get("securityContext", {}).get("capabilities", {})
         found |= {f"CAP_{name}" for name in capabilities.get("add", [])}
@@ -67,12 +70,13 @@ def of_component(name: str) -> set[str]:
             continue
         for operation in yaml.safe_load(patch["patch"]):
             path, value = operation["path"], operation["value"]
-            if path == "/spec/template/spec/hostPID" and value is True:
-                found.add("hostPID")
+            field = path.removeprefix("/spec/template/spec/")
+            if field in ("hostNetwork", "hostPID") and value is True:
+                found.add(field)
             elif path.endswith("/capabilities/add/-"):
                 found.add(f"CAP_{value}")
             else:
-                assert path.endswith(("/args/-", "/egress/0/ports/-")), path
+                assert path.endswith(("/args/-", "/egress/0/ports/-", "/dnsPolicy")), path
     return found
 
 

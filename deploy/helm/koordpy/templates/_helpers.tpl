@@ -196,10 +196,12 @@ KoordpyConfiguration. Every privilege is for a gate, a flag, or a fact about the
 {{- if $kills }}{{ $capabilities = append $capabilities "KILL" }}{{ end }}
 {{- if or $resctrl (hasKey $on "OOMScoreAdj") }}{{ $capabilities = append $capabilities "DAC_OVERRIDE" }}{{ end }}
 {{- if or (hasKey $on "OOMScoreAdj") (hasKey $on "PressureTriggers") }}{{ $capabilities = append $capabilities "SYS_RESOURCE" }}{{ end }}
+{{- if hasKey $on "CPICollector" }}{{ $capabilities = append $capabilities "PERFMON" }}{{ end }}
 {{- if hasKey $on "TCNetworkQoS" }}{{ $capabilities = append $capabilities "NET_ADMIN" }}{{ end }}
 capabilities: {{ $capabilities | toJson }}
 hostNetwork: {{ hasKey $on "TCNetworkQoS" }}
-hostPID: {{ or $kills $resctrl (hasKey $on "BlkIOReconcile") (hasKey $on "CoreSched") (hasKey $on "OOMScoreAdj") | ternary true false }}
+devices: {{ or (hasKey $on "Accelerators") (hasKey $on "RDMADevices") }}
+hostPID: {{ or $kills $resctrl (hasKey $on "Accelerators") (hasKey $on "RDMADevices") (hasKey $on "BlkIOReconcile") (hasKey $on "CoreSched") (hasKey $on "OOMScoreAdj") | ternary true false }}
 kernel: {{ or $nodes.kernelSwitches (hasKey $on "ColdPageCollector") (hasKey $on "SystemConfig") | ternary true false }}
 resctrl: {{ $resctrl | ternary true false }}
 terway: {{ hasKey $on "TerwayQoS" }}
