@@ -18,7 +18,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ Key = tuple[str, str, str]
 
 MAX_CHANGES: Final = 32768
 """More files than this are not written: 250 pods need less than a third of it."""
+
+SET_ASIDE: Final = ".set-aside"
+"""The ending of a copy of a file that could not be read."""
 
 _MAX_TEXT: Final = 400
 _COMPACT_BYTES: Final = 512 * 1024
@@ -66,6 +69,8 @@ class Change:
     """When it was changed last."""
     identity: int = 0
     """What tells the cgroup, or the process, from a later one of the same name; 0: nothing does."""
+    previous: str = ""
+    """The agent's value before the last one, "" without one: it may have been killed between the two."""
 
     @property
     def key(self) -> Key:
@@ -230,7 +235,7 @@ class Changes:
         broken = lines.pop() != b""
         header = _decoded(lines[0]) if lines else None
         if header is None or header.get("version") != _VERSION:
-            log.warning("%s/changes.jsonl is not of this version of koordpy; it starts anew", self.folder)
+            self._set_aside("is damaged or of another version of koordpy; it starts anew", data)
             self._rewrite()
             return
         if self._boot and header.get("boot") != self._boot:
@@ -239,11 +244,15 @@ class Changes:
             return
         if self.place is None:
             with suppress(TypeError, KeyError):
-                self.place = Place(**header["place"])
+                place = Place(**header["place"])
+                if _has_types(place):
+                    self.place = place
         elif header.get("place") != asdict(self.place):
             broken = True
-        for line in lines[1:]:
-            broken |= not self._read_line(_decoded(line))
+        unreadable = sum(not self._read_line(_decoded(line)) for line in lines[1:])
+        if unreadable:
+            self._set_aside(f"has {unreadable} lines that cannot be read; the others count", data)
+            broken = True
         self._bytes = len(data)
         if broken:
             self._rewrite()
@@ -257,10 +266,21 @@ class Changes:
                 self._changes.pop((resource, directory, part), None)
             else:
                 change = Change(**line)
+                if not _is_sound(change):
+                    return False
                 self._changes[change.key] = change
         except (TypeError, ValueError):
             return False
         return True
+
+    def _set_aside(self, reason: str, data: bytes) -> None:
+        """Keep a copy of a file that cannot be read, because it has original values."""
+        copy = f"changes.jsonl{SET_ASIDE}"
+        log.warning("%s/changes.jsonl %s; it is kept as %s", self.folder, reason, copy)
+        try:
+            self._replace(copy, data)
+        except ChangesError as error:
+            log.warning("%s", error)
 
     def _read_pauses(self) -> None:
         try:
@@ -313,9 +333,9 @@ class Changes:
         text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
         self._bytes = self._replace("changes.jsonl", text)
 
-    def _replace(self, name: str, text: str) -> int:
+    def _replace(self, name: str, content: str | bytes) -> int:
         """Replace a file at once; return its size."""
-        path, data = f"{self.folder}/{name}", text.encode()
+        path, data = f"{self.folder}/{name}", content.encode() if isinstance(content, str) else content
         try:
             os.makedirs(f"{self.folder}", mode=0o700, exist_ok=True)
             with open(f"{path}.new", "wb", opener=_private) as file:
@@ -341,6 +361,19 @@ def _private(path: str, flags: int) -> int:
 def _decoded(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _is_sound(change: Change) -> bool:
+    """Return whether a change that was read is one that can have been written."""
+    return _has_types(change) and ".." not in change.directory.split("/")
+
+
+def _has_types(found: Any) -> bool:
+    """Return whether the fields of a dataclass have their types; a float may be a whole number."""
+    return all(
+        isinstance(getattr(found, each.name), (int, float) if each.type is float else each.type)  # type: ignore[arg-type]
+        for each in fields(found)
+    )

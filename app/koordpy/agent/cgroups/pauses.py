@@ -96,5 +96,5 @@ class Pauses:
         try:
             entries = json.loads(text)["pauses"]
             return cls(Pause(**{**entry, "scope": Scope(entry["scope"])}) for entry in entries)
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(f"expected pauses with scope and value: {error}") from None

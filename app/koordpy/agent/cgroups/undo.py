@@ -16,7 +16,7 @@ from koordpy.agent.cgroups.changes import Change, Changes
 from koordpy.agent.cgroups.files import CgroupFiles
 from koordpy.agent.cgroups.pauses import Pause, Scope
 from koordpy.agent.cgroups.table import Kind, Resource
-from koordpy.agent.cgroups.writer import GROUP
+from koordpy.agent.cgroups.writer import GROUP, is_own
 from koordpy.agent.interface.cgroups import CgroupError, UnsupportedError
 from koordpy.lib import cpuset
 
@@ -123,8 +123,7 @@ class Undo:
         current = values.part_of(line, version, content, change.part)
         if values.same(line, version, content, change.original):
             return Restored(change, Outcome.UNCHANGED, current)
-        ours = (change.written, change.requested)
-        if not self.force and not any(values.same(line, version, content, text) for text in ours):
+        if not self.force and not is_own(line, version, content, change):
             return Restored(change, Outcome.OTHERS, current)
         return None
 

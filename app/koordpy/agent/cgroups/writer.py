@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from prometheus_client import Counter
 from koordpy.agent.cgroups import values
 from koordpy.agent.cgroups.changes import Change, Changes, ChangesError, Key, LockedError
 from koordpy.agent.cgroups.files import CgroupFiles
-from koordpy.agent.cgroups.table import Kind, Resource
+from koordpy.agent.cgroups.table import Kind, Resource, Version
 from koordpy.agent.interface.cgroups import CgroupError, UnsupportedError, Update
 from koordpy.lib.clock import Clock
 
@@ -174,11 +175,11 @@ class Writer:
         if self._has(line, content, text, before):
             return False
         current = values.part_of(line, files.version, content, key[2])
-        original, first = current, self.clock.now().timestamp()
+        original, previous, first = current, "", self.clock.now().timestamp()
         if before is not None:
             first = before.first
-            if values.same(line, files.version, current, before.written):
-                original = before.original
+            if is_own(line, files.version, current, before):
+                original, previous = before.original, current
             else:
                 self._replaced_by_others(update, before, current)
         change = Change(
@@ -192,6 +193,7 @@ class Writer:
             first=first,
             last=self.clock.now().timestamp(),
             identity=files.identity(update.resource, update.directory),
+            previous=previous,
         )
         changes.put(change)
         try:
@@ -276,3 +278,24 @@ class Writer:
 
 def _place(update: Update) -> str:
     return f"{update.resource} of {update.directory}" if update.directory else update.resource
+
+
+def is_own(line: Resource, version: Version, content: str, change: Change) -> bool:
+    """Return whether a file has a value of the agent's.
+
+    An agent that is killed leaves its file with the value before the last one, or with what the kernel made
+    of the last one, which is whole pages for limits of memory.
+    """
+    if any(
+        values.same(line, version, content, text)
+        for text in (change.written, change.requested, change.previous)
+        if text
+    ):
+        return True
+    return content.isdecimal() and change.requested.isdecimal() and _is_rounded(int(content), change)
+
+
+def _is_rounded(found: int, change: Change) -> bool:
+    return (
+        change.resource.startswith("memory.") and abs(found - int(change.requested)) < resource.getpagesize()
+    )
