@@ -4,6 +4,7 @@ They are koordlet's flags, so its command line can be reused: `--cpu-suppress-in
 override the flags in the configuration file.
 """
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,10 @@ class AgentFlagsCommand(click.Command):
 
         They are then named and ignored. Raises Failure for other options that may be a plugin's.
         """
-        from koordpy.agent.interface.koordlets_flags import reason_against
+        from koordpy.agent.interface.koordlets_flags import REFUSED, reason_against
 
+        names = {option for parameter in self.get_params(ctx) for option in parameter.opts}
+        args = [_two_hyphens(arg, names | {f"--{name}" for name in REFUSED}) for arg in args]
         while True:
             try:
                 return super().parse_args(ctx, list(args))
@@ -61,6 +64,13 @@ class AgentFlagsCommand(click.Command):
                     raise Failure(message) from None
                 args = [arg for arg in args if not arg.startswith(f"{error.option_name}=")]
                 click.echo(f"{error.option_name} is ignored: plugins cannot be loaded: {reasons}", err=True)
+
+
+def _two_hyphens(arg: str, names: Collection[str]) -> str:
+    """Return an option with two hyphens if it is a flag with one, as Go accepts it too."""
+    name, separator, value = arg.partition("=")
+    is_flag = name.startswith("-") and not name.startswith("--") and len(name) > len("-v")
+    return f"-{name}{separator}{value}" if is_flag and f"-{name}" in names else arg
 
 
 def given(ctx: click.Context) -> dict[str, str]:

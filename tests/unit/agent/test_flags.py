@@ -99,3 +99,12 @@ def test_koordlets_flags_are_accepted_or_refused_with_a_sentence(name: str) -> N
     assert result.exit_code != 0
     message = str(result.exception) + result.output
     assert f"the flag --{name} of koordlet is refused: {REFUSED[name]}" in message
+
+
+def test_flags_may_have_one_hyphen_as_in_the_manifests_of_koordlet() -> None:
+    result = CliRunner().invoke(cli, ["agent", "-cpu-evict-cool-time-seconds=soon"])
+    assert (
+        "flag cpu-evict-cool-time-seconds: got 'soon', expected int" in str(result.exception) + result.output
+    )
+    result = CliRunner().invoke(cli, ["agent", "-addr=:9316"])
+    assert "the flag --addr of koordlet is refused" in str(result.exception) + result.output

@@ -13,9 +13,11 @@ REFUSED: Final = {
     "enable-pprof": "profiles are always at /debug/pprof/ of the agent's endpoints",
     "kube-api-burst": "the agent's few requests to the API server are not limited by rate",
     "kube-api-qps": "the agent's few requests to the API server are not limited by rate",
+    "logtostderr": "the log always goes to standard error",
     "pod-resources-proxy-path": "the agent is no proxy of the kubelet's pod resources",
     "pprof-addr": "profiles are at /debug/pprof/ of the agent's endpoints",
     "report-interval": "metricReportIntervalSeconds in slo-controller-config sets it, as in koordlet",
+    "v": "`koordpy -v agent` logs more, and PUT /debug/flags/v changes the level while the agent runs",
 }
 """Why, by name."""
 
