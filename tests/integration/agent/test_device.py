@@ -13,6 +13,7 @@ import pytest
 
 from koordpy.agent.engine.agent import NodeAgent
 from koordpy.agent.engine.plugins import Installed
+from koordpy.agent.engine.reloading import Desired
 from koordpy.agent.engine.settings import AgentSettings
 from koordpy.agent.reporting import device_reporter
 from koordpy.api.core import Node
@@ -41,8 +42,8 @@ ADDRESS = "0000:3b:00.0"
 class Stage:
     """A running agent, and the Device of its node."""
 
-    def __init__(self, server: ApiServer, client: Client, sys: Path, infos: Path) -> None:
-        self.server, self.client, self.pci, self.infos = server, client, PCIDevices(sys), infos
+    def __init__(self, agent: NodeAgent, client: Client, sys: Path, infos: Path) -> None:
+        self.agent, self.client, self.pci, self.infos = agent, client, PCIDevices(sys), infos
 
     async def device(self) -> dict[str, Any]:
         return await self.client.get_raw(DEVICE, "", "n1")
@@ -94,7 +95,7 @@ async def agent_on(folder: Path, gates: dict[str, bool], **kwargs: Any) -> Async
                 rng=random.Random(1),
             )
             agent.setup()
-            stage = Stage(server, client, files.sys, folder / "infos")
+            stage = Stage(agent, client, files.sys, folder / "infos")
             async with Informers(cluster, client):
                 running = asyncio.create_task(agent.run())
                 try:
@@ -187,6 +188,20 @@ async def test_what_others_change_is_put_right(
         await stage.until_ids("npu-0")
         await stage.client.delete(Device, "", "n1")
         await stage.until_ids("npu-0")
+
+
+async def test_the_gate_can_be_switched_while_the_agent_runs(tmp_path: Path, no_driver: None) -> None:
+    async with agent_on(tmp_path, {}) as stage:
+        stage.describe(npu(0))
+        await until(lambda: stage.agent.started is not None)
+        assert not {"gpu", "rdma", "xpu"} & set(stage.agent.running)
+        assert await stage.devices() is None
+        off, on = (Desired(gates={"Accelerators": value}) for value in (False, True))
+        await stage.agent.apply(off, on)
+        await stage.until_ids("npu-0")
+        assert {"gpu", "xpu"} <= set(stage.agent.running)
+        await stage.agent.apply(on, off)
+        assert not {"gpu", "xpu"} & set(stage.agent.running)
 
 
 async def test_code_of_devices_is_not_loaded_before_it_is_needed(tmp_path: Path) -> None:
