@@ -14,7 +14,14 @@ import pytest
 
 from tests.eventually import PATIENCE
 
-_NUMBERS = {"DAC_OVERRIDE": 1, "KILL": 5, "SYS_PTRACE": 19, "SYS_RESOURCE": 24, "PERFMON": 38}
+_NUMBERS = {
+    "DAC_OVERRIDE": 1,
+    "KILL": 5,
+    "NET_ADMIN": 12,
+    "SYS_PTRACE": 19,
+    "SYS_RESOURCE": 24,
+    "PERFMON": 38,
+}
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not (shutil.which("setpriv") and shutil.which("unshare")),
@@ -40,11 +47,13 @@ def run(
     *args: object,
     capabilities: Sequence[str] = (),
     own_pids: bool = False,
+    own_network: bool = False,
     read_only: str = "",
 ) -> str:
     """Run a Python program as root with these capabilities alone; return what it printed and logged.
 
-    With `own_pids` it is in a PID namespace of its own, with `read_only` that folder is mounted read-only.
+    With `own_pids` it is in a PID namespace of its own, with `own_network` in a network of its own; with
+    `read_only` that folder is mounted read-only.
     """
     added = "".join(f",+{name.lower()}" for name in capabilities)
     command = ["setpriv", "--inh-caps=-all", f"--bounding-set=-all{added}"]
@@ -54,6 +63,8 @@ def run(
         command = ["unshare", "--mount", "sh", "-c", script, read_only, *command]
     if own_pids:
         command = ["unshare", "--pid", "--fork", "--mount-proc", *command]
+    if own_network:
+        command = ["unshare", "--net", *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -315,3 +315,26 @@ print(Held(CgroupFiles(Path("/sys/fs/cgroup"))).lacks(Privilege.HOST_PID))
 
 def test_a_pid_namespace_of_its_own_is_found() -> None:
     assert "PID namespace of its own" in privileged.run(NAMESPACE, own_pids=True)
+
+
+# --- the node's traffic: CAP_NET_ADMIN ----------------------------------------------------------------
+
+TRAFFIC = """
+import asyncio
+from koordpy_plugins.hooks.tcnetworkqos import traffic
+
+try:
+    print("removed", asyncio.run(traffic.remove()))
+except Exception as error:
+    print(traffic.explain(error))
+"""
+
+
+def test_without_cap_net_admin_no_traffic_is_shaped_and_the_log_says_why() -> None:
+    if not privileged.held("NET_ADMIN"):
+        pytest.skip("needs CAP_NET_ADMIN to take it away")
+    said = privileged.run(TRAFFIC, capabilities=["NET_ADMIN"], own_network=True)
+    if "the kernel lacks" in said:
+        pytest.skip("needs nf_tables")
+    assert "removed False" in said
+    assert "the agent lacks the privilege CAP_NET_ADMIN" in privileged.run(TRAFFIC, own_network=True)
