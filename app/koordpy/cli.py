@@ -133,7 +133,17 @@ def version(output: Format) -> None:
     from koordpy.api.catalogue import Catalogue
     from koordpy.api.plugin import BasePlugin
 
-    kinds = ("admission", "lint", "scheduling", "descheduling", "controllers", "noderesources", "qos")
+    kinds = (
+        "admission",
+        "lint",
+        "scheduling",
+        "descheduling",
+        "controllers",
+        "noderesources",
+        "collectors",
+        "qos",
+        "hooks",
+    )
     plugins = {kind: list(Catalogue(f"koordpy.{kind}", BasePlugin)) for kind in kinds}
     found = {"version": __version__, "python": sys.version.split()[0], "plugins": plugins}
 

@@ -60,6 +60,12 @@ KINDS: Mapping[str, Kind] = {
         "the configuration of `koordpy worker --config FILE`",
         "worker:\n  controllers:\n    args:\n      $name: {teamByNamespace: {shop: sales}}",
     ),
+    "noderesource": Kind(
+        "koordpy.noderesources",
+        "Offers a share of the memory of labelled nodes as a resource of its own.",
+        "`koordpy worker --parts controllers`: it is on, unless the arguments leave it out",
+        "koordpy worker --parts controllers --noderesource-plugins '*,-$name'",
+    ),
     "lint": Kind(
         "koordpy.lint",
         "Finds objects of a kind that no team is responsible for.",
@@ -70,19 +76,19 @@ KINDS: Mapping[str, Kind] = {
         "koordpy.qos",
         "Keeps the CPU shares of best-effort pods at a configured value.",
         "the arguments of `koordpy agent`",
-        "--feature-gates $name=true",
+        "koordpy agent --feature-gates $name=true",
     ),
     "collector": Kind(
         "koordpy.collectors",
         "Measures the load average of the node.",
         "the arguments of `koordpy agent`",
-        "--feature-gates $name=true",
+        "koordpy agent --feature-gates $name=true",
     ),
     "hook": Kind(
         "koordpy.hooks",
         "Kills all processes of annotated pods together when memory runs out.",
         "the arguments of `koordpy agent`",
-        "--feature-gates $name=true",
+        "koordpy agent --feature-gates $name=true",
     ),
 }
 
@@ -116,6 +122,7 @@ def write(kind: str, name: str, into: Path, *, validating: bool = False) -> list
     values = {"name": name, "package": package, "module": package.replace("-", "_"), "koordpy": __version__}
     for field in ("group", "description", "where", "entry", "switch"):
         values[field] = Template(getattr(known, field)).substitute(values)
+    values["language"] = "sh" if str(values["switch"]).startswith("koordpy ") else "yaml"
     project = f"koordpy-plugin-{package}"
     _check_free(known.group, str(values["entry"]), str(values["module"]), project)
     root = into / project
