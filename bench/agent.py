@@ -5,6 +5,9 @@ whose strategies are enabled, and a tree of cgroups in which every pod and conta
 where this machine lets some be made, else a folder that looks like them; the labels say which. CPU time and
 memory are the kernel's account of the agent's own group, or of the process where there are no real groups.
 
+It is set up as the DaemonSet is: it keeps its metrics, models, changes and audit log in folders, serves its
+endpoints with a generated certificate, and is probed as by kubelet, with a connection for every probe.
+
 `KOORDPY_AGENT_SPAN` is the number of seconds that are measured after a settling time, 300 by default.
 """
 
@@ -34,6 +37,7 @@ from tests.integration.service.stage import CRDS
 SPAN: Final = float(os.environ.get("KOORDPY_AGENT_SPAN", "300"))
 SETTLING: Final = min(30.0, SPAN)
 PODS: Final = (100, 250)
+PROBE_SECONDS: Final = 10.0
 ROOT: Final = Path(__file__).parents[1]
 NODE: Final = "bench-node"
 GROUP: Final = "koordpy-agent"
@@ -162,7 +166,7 @@ async def _run_agent(server: str, tree: CgroupTree, folder: Path) -> dict[str, f
     config = folder / "koordpy.yaml"
     config.write_text(
         f"client: {{server: '{server}'}}\n"
-        f"debug: {{port: {port}}}\n"
+        f"debug: {{port: {port}, authentication: true, certDir: '{folder / 'certs'}'}}\n"
         f"agent:\n  nodeName: {NODE}\n  cgroupRoot: '{tree.root}'\n{_flags(folder)}"
     )
     program = Path(sys.executable).with_name("koordpy")
@@ -173,7 +177,7 @@ async def _run_agent(server: str, tree: CgroupTree, folder: Path) -> dict[str, f
         await _ready(agent, port, folder / "log")
         await asyncio.sleep(SETTLING)
         before, began = _cpu_seconds(tree, agent.pid), time.monotonic()
-        await asyncio.sleep(SPAN)
+        await _probe(port, SPAN)
         used, taken = _cpu_seconds(tree, agent.pid) - before, time.monotonic() - began
         return {"cpu": 100 * used / taken, "rss": _rss(agent.pid), "peak": _peak(tree, agent.pid)}
     finally:
@@ -211,15 +215,25 @@ def _flags(folder: Path) -> str:
     return "\n".join([*lines, ""])
 
 
+async def _probe(port: int, seconds: float) -> None:
+    """Probe readiness and liveness for a time, as often as the DaemonSet says."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        for path in ("readyz", "livez"):
+            async with httpx.AsyncClient(verify=False) as http:
+                await http.get(f"https://127.0.0.1:{port}/{path}")
+        await asyncio.sleep(min(PROBE_SECONDS, left))
+
+
 async def _ready(agent: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
     text = "no answer"
     end = time.monotonic() + _START_SECONDS
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(verify=False) as http:
         while time.monotonic() < end:
             if agent.poll() is not None:
                 raise RuntimeError(f"the agent ended: {_end_of(log)}")
             try:
-                answer = await http.get(f"http://127.0.0.1:{port}/readyz?verbose")
+                answer = await http.get(f"https://127.0.0.1:{port}/readyz?verbose")
                 if answer.status_code == 200:
                     return
                 text = answer.text
