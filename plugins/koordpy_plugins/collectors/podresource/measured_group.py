@@ -22,6 +22,7 @@ class MeasuredGroup:
         "cpu_series",
         "failures",
         "group",
+        "in_turns",
         "is_pod",
         "memory",
         "memory_series",
@@ -36,6 +37,8 @@ class MeasuredGroup:
         self.cpu = CPUTime(cgroups, group.directory)
         self.cpu_series = metrics.series(f"{group.level}_cpu_usage", group.properties)
         self.memory_series = metrics.series(f"{group.level}_memory_usage", group.properties)
+        self.in_turns = False
+        """Whether CPU usage is measured only when memory is."""
         self.numa: dict[int, int] | None = None
         """Bytes by NUMA node, when last read."""
         self.failures = 0

@@ -3,18 +3,22 @@
 Usage is the CPU time between two readings, so the first reading of a group stores nothing. Memory of
 containers is read every few seconds, a part of them at a time, since memory.stat is the most expensive file
 to read and nothing on the node decides by it; memory of pods, which memory eviction looks at, every time.
+So is the CPU usage of containers, except those without a CPU limit, whose usage no strategy looks at: that is
+the mean of the seconds between two readings, unless `containersWithoutLimit` is `EveryTime`.
 Rules: Koordinator, pkg/koordlet/metricsadvisor/collectors/podresource (spec section 5).
 """
 
 import logging
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal
 
-from koordpy.agent.interface import COLLECT_INTERVAL, KINDS, Collector, Handle, MetricKind
+from koordpy.agent.interface import COLLECT_INTERVAL, KINDS, Collector, Handle, MetricKind, PodMeta
 from koordpy.agent.interface.facts import PODS_NUMA_USAGE, PODS_USAGE, NUMAUsage, Usage
 from koordpy.agent.toolkit.cpu_time import EXPIRED_INTERVALS
 from koordpy.agent.toolkit.pod_filter import every_pod, not_terminated
 from koordpy.agent.toolkit.pod_groups import Group, PodGroups
 from koordpy.api.plugin import PluginArgs
+from koordpy.api.resource_names import CPU
 
 from .measured_group import MeasuredGroup
 
@@ -25,9 +29,14 @@ STAGGER_SECONDS = 5.0
 
 
 class PodResourceArgs(PluginArgs):
-    """Which pods are measured: `Running` leaves out those whose phase is neither Pending nor Running."""
+    """Which pods are measured: `Running` leaves out those whose phase is neither Pending nor Running.
+
+    `containersWithoutLimit` says how often CPU usage of containers without a CPU limit is measured: each
+    time, or in turns, once within `STAGGER_SECONDS`.
+    """
 
     pods: Literal["All", "Running"] = "All"
+    containers_without_limit: Literal["InTurns", "EveryTime"] = "InTurns"
 
 
 class PodResource(Collector):
@@ -46,6 +55,7 @@ class PodResource(Collector):
         self._expiry = EXPIRED_INTERVALS * interval
         self._stagger = max(round(STAGGER_SECONDS / interval), 1) if interval > 0 else 1
         self._round = 0
+        self._known_groups: list[MeasuredGroup] | None = None
 
     def setup(self) -> None:
         """Follow the node's pods."""
@@ -61,11 +71,17 @@ class PodResource(Collector):
         monotonic = handle.clock.monotonic
         all_cpu = all_memory = 0.0
         numa: dict[int, float] = {}
-        for index, group in enumerate(self.groups.current()):
+        groups = self.groups.current()
+        if groups is not self._known_groups:
+            self._known_groups = groups
+            self._find_turns(groups)
+        for index, group in enumerate(groups):
             if group.wait:
                 group.wait -= 1
                 continue
             its_turn = (index + turn) % stagger == 0
+            if group.in_turns and not its_turn:
+                continue
             try:
                 cpu = group.cpu.usage(monotonic(), expiry)
                 if group.is_pod:
@@ -93,6 +109,14 @@ class PodResource(Collector):
                         numa[node] = numa.get(node, 0.0) + size
         self._share(Usage(all_cpu, all_memory, now), NUMAUsage({}, numa, now))
 
+    def _find_turns(self, groups: Iterable[MeasuredGroup]) -> None:
+        """Find out which containers are measured in turns."""
+        if self.args.containers_without_limit == "EveryTime":
+            return
+        unlimited = set(_without_limit(self.handle.states.pods()))
+        for group in groups:
+            group.in_turns = group.group.container_id in unlimited
+
     def _share(self, usage: Usage, numa: NUMAUsage) -> None:
         metrics = self.handle.metrics
         sums = dict(metrics.fact(PODS_USAGE) or ())
@@ -107,3 +131,14 @@ class PodResource(Collector):
 
     def _make(self, group: Group) -> MeasuredGroup:
         return MeasuredGroup(group, self.handle)
+
+
+def _without_limit(pods: Iterable[PodMeta]) -> Iterator[str]:
+    """Yield the ids of containers that have no CPU limit."""
+    for meta in pods:
+        unlimited = {
+            container.name for container in meta.pod.spec.containers if CPU not in container.resources.limits
+        }
+        for status in meta.pod.status.container_statuses:
+            if status.name in unlimited and status.container_id:
+                yield status.container_id

@@ -1,8 +1,11 @@
 import resource
 
+import msgspec
 import pytest
 
 from koordpy.agent.interface.facts import PODS_NUMA_USAGE, PODS_USAGE
+from koordpy.api.core import ResourceRequirements
+from koordpy.api.scheme import decode
 from koordpy_plugins.collectors.podresource.plugin import PodResource
 from tests.unit.plugins.collectors.node_files import BEST_EFFORT, V1, V2, NodeFiles, pod
 
@@ -188,3 +191,28 @@ def test_a_group_that_is_removed_and_made_again_is_measured_again(tmp_path):
     assert node.count("pod_cpu_usage", pod_uid="u") == 2
     assert node.values("pod_cpu_usage", pod_uid="u") == pytest.approx(0.5)
     assert node.values("pod_memory_usage", pod_uid="u") == 4 * resource.getpagesize()
+
+
+@pytest.mark.parametrize(
+    ("args", "limits", "expected"),
+    [
+        ({}, {}, 3),
+        ({}, {"cpu": "1"}, 19),
+        ({"containersWithoutLimit": "EveryTime"}, {}, 19),
+    ],
+)
+def test_cpu_usage_of_containers_without_limit_is_measured_in_turns(tmp_path, args, limits, expected):
+    placed = pod("u", "c1")
+    container = msgspec.structs.replace(
+        placed.spec.containers[0], name="c1", resources=decode(ResourceRequirements, {"limits": limits})
+    )
+    spec = msgspec.structs.replace(placed.spec, containers=[container])
+    node = NodeFiles(tmp_path, PodResource, msgspec.structs.replace(placed, spec=spec), args=args)
+    directory = node.handle.states.pods()[0].cgroup_dir
+    for second in range(20):
+        node.usage(directory, 1000 * second, 10)
+        node.usage(f"{directory}/cri-containerd-c1.scope", 500 * second, 20)
+        node.collect(seconds=1)
+    assert node.count("container_cpu_usage", container_id="containerd://c1") == expected
+    assert node.values("container_cpu_usage", container_id="containerd://c1") == pytest.approx(0.5)
+    assert node.count("pod_cpu_usage", pod_uid="u") == 19
