@@ -196,8 +196,9 @@ async def test_the_gate_can_be_switched_while_the_agent_runs(tmp_path: Path, no_
         await until(lambda: stage.agent.started is not None)
         assert not {"gpu", "rdma", "xpu"} & set(stage.agent.running)
         assert await stage.devices() is None
-        off, on = (Desired(gates={"Accelerators": value}) for value in (False, True))
-        await stage.agent.apply(off, on)
+        flags = stage.agent.flags.values
+        off, on = (Desired(flags=flags, gates={"Accelerators": value}) for value in (False, True))
+        assert {"gpu", "xpu"} <= set(await stage.agent.apply(off, on))
         await stage.until_ids("npu-0")
         assert {"gpu", "xpu"} <= set(stage.agent.running)
         await stage.agent.apply(on, off)
