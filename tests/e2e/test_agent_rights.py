@@ -185,9 +185,9 @@ def expect(holds: Callable[[], bool], component: Component) -> None:
 def test_without_its_states_the_agent_waits_says_why_and_enforces_nothing(
     installation: Installation, agent: Agent
 ) -> None:
-    with without(installation, "list", *FOLLOWED):
+    with without(installation, "list", *FOLLOWED, "daemonsets"):
         agent.start(wait=False)
-        for resource in FOLLOWED:
+        for resource in (*FOLLOWED, "daemonsets"):
             assert agent.says(f'cannot list resource "{resource}"'), agent.log
         assert agent.files.cpus() == "0-7"
         assert agent.component.status("/readyz") != 200

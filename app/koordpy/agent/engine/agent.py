@@ -340,6 +340,8 @@ class NodeAgent:
                 self.hooks.exchange(hooks, handle)
             except HookError as error:
                 log.error("the runtime hooks stay as they were: %s", error)
+        if exchanged:
+            privileges.warn(self.missing_privileges())
         return exchanged
 
     def reload_from(self, file: Path, load: Callable[[], Desired]) -> Reloading:
