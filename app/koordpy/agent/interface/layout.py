@@ -3,6 +3,7 @@
 Paths are relative to the root of a subsystem and have no slash at the end.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,12 @@ from koordpy.api.slo.host_application import CgroupPath, HostApplicationSpec
 
 ANNOTATION_MIRROR: Final = "kubernetes.io/config.mirror"
 """On the object by which the API server shows a static pod: the UID that kubelet gave to that pod."""
+
+_NAME: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:-]{1,253}")
+"""What the UID of a pod and the id of a container consist of: never a path to somewhere else."""
+
+_SHOWN: Final = 80
+_LONGEST_PATH: Final = 1024
 
 _SYSTEMD_SCOPE = {"docker": "docker-", "containerd": "cri-containerd-", "pouch": "pouch-", "cri-o": "crio-"}
 
@@ -47,13 +54,17 @@ class CgroupLayout:
         """Return a container's directory from its id, `runtime://id`. Raises ValueError for another form."""
         runtime, mark, identifier = container_id.partition("://")
         if not mark or not identifier:
-            raise ValueError(f"container id {container_id!r} is not RUNTIME://ID")
+            raise ValueError(f"container id {container_id[:_SHOWN]!r} is not RUNTIME://ID")
+        if not is_name(identifier):
+            raise ValueError(f"container id {container_id[:_SHOWN]!r}: expected letters, digits, . _ : -")
         if not self.systemd:
             return f"{pod_directory}/{identifier}"
         prefix = _SYSTEMD_SCOPE.get(runtime)
         if prefix is None:
             known = ", ".join(_SYSTEMD_SCOPE)
-            raise ValueError(f"container id {container_id!r}: unknown runtime, expected one of {known}")
+            raise ValueError(
+                f"container id {container_id[:_SHOWN]!r}: unknown runtime, expected one of {known}"
+            )
         return f"{pod_directory}/{prefix}{identifier}.scope"
 
     def host_application(self, application: HostApplicationSpec) -> str:
@@ -75,6 +86,17 @@ class CgroupLayout:
 def kubelet_uid(pod: Pod) -> str:
     """Return the UID by which kubelet knows a pod: that of its cgroup, its volumes, its CPUs.
 
-    The API server has another one for static pods.
+    The API server has another one for static pods. An annotation that is no UID is ignored.
     """
-    return pod.metadata.annotations.get(ANNOTATION_MIRROR) or pod.metadata.uid
+    mirrored = pod.metadata.annotations.get(ANNOTATION_MIRROR)
+    return mirrored if mirrored and is_name(mirrored) else pod.metadata.uid
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text can be the name of a cgroup, or a part of it, and is no path."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_inside(directory: str) -> bool:
+    """Return whether a directory is one below the root of a subsystem."""
+    return len(directory) <= _LONGEST_PATH and "\0" not in directory and ".." not in directory.split("/")

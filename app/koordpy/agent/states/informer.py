@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from koordpy.agent.interface.layout import CgroupLayout
+import msgspec
+
+from koordpy.agent.interface.layout import CgroupLayout, is_inside, is_name, kubelet_uid
 from koordpy.agent.interface.states import Callback, CallbackError, CallbackTarget, PodMeta, StateType
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
@@ -62,6 +64,8 @@ class StatesInformer:
         self._kubelet_pods: list[Pod] | None = None
         self._metas: list[PodMeta] | None = None
         """The pods with their directories; None after a change."""
+        self._left_out: set[str] = set()
+        """Pods that have no cgroup of their own, by their keys."""
         self._task_ids: Mapping[str, Mapping[str, tuple[int, ...]]] = {}
         self._slos = cluster.store(NodeSLO, selector=itself, optional=True)
         self._topologies = cluster.store(NodeResourceTopology, selector=itself, optional=True)
@@ -115,7 +119,8 @@ class StatesInformer:
             pods = self._kubelet_pods or () if self._pods is None else bound
             task_ids = self._task_ids
             self._metas = [
-                PodMeta(pod, self.layout.pod(pod), task_ids.get(pod.metadata.uid, {})) for pod in pods
+                PodMeta(pod, self.layout.pod(pod), task_ids.get(pod.metadata.uid, {}))
+                for pod in self._identified(list(pods))
             ]
         return list(self._metas)
 
@@ -133,6 +138,34 @@ class StatesInformer:
     def not_ready(self) -> str | None:
         """Return why the states are not known yet; None if they are."""
         return None if self.synced else "the node, its pods and NodeSLO are not all known yet"
+
+    def _identified(self, pods: list[Pod]) -> list[Pod]:
+        """Return the pods whose UID names one cgroup, which no other pod has.
+
+        A pod can claim another UID by the annotation of static pods: one that another pod has is not given to
+        it. Of several pods that claim one, the oldest gets it.
+        """
+        uids = [kubelet_uid(pod) for pod in pods]
+        if len(set(uids)) == len(uids) and all(not uid or is_name(uid) for uid in uids):
+            return pods
+        owners: dict[str, Pod] = {}
+        for pod, uid in zip(pods, uids, strict=True):
+            other = owners.get(uid)
+            if uid and (other is None or _precedence(pod) < _precedence(other)):
+                owners[uid] = pod
+        kept = []
+        for pod, uid in zip(pods, uids, strict=True):
+            if uid and (not is_name(uid) or owners[uid] is not pod):
+                if pod.metadata.key not in self._left_out:
+                    log.warning(
+                        "pod %s is left alone: its UID %.80r is no name, or another pod has it",
+                        pod.metadata.key,
+                        uid,
+                    )
+            else:
+                kept.append(pod)
+        self._left_out = {pod.metadata.key for pod in pods} - {pod.metadata.key for pod in kept}
+        return kept
 
     # --- callbacks -------------------------------------------------------------------------------
 
@@ -189,10 +222,19 @@ class StatesInformer:
     def _slo_seen(self, slo: NodeSLO) -> None:
         if slo.metadata.name != self.node_name:
             return
-        spec = completed(slo.spec, self._extension_defaults)
+        spec = self._without_paths(completed(slo.spec, self._extension_defaults))
         if spec != self._slo:
             self._slo = spec
             self.send_callback(StateType.NODE_SLO_SPEC)
+
+    def _without_paths(self, spec: NodeSLOSpec) -> NodeSLOSpec:
+        """Return a spec without host applications whose cgroups would be elsewhere."""
+        inside = [each for each in spec.host_applications if is_inside(self.layout.host_application(each))]
+        if len(inside) == len(spec.host_applications):
+            return spec
+        names = [each.name[:80] for each in spec.host_applications if each not in inside]
+        log.warning("host applications of NodeSLO are left alone, their paths lead elsewhere: %s", names[:8])
+        return msgspec.structs.replace(spec, host_applications=inside)
 
     def _slo_gone(self, slo: NodeSLO) -> None:
         if slo.metadata.name == self.node_name:
@@ -214,3 +256,9 @@ class StatesInformer:
     def _node_updated(self, old: Node, new: Node) -> None:
         if old.metadata.labels != new.metadata.labels or old.metadata.annotations != new.metadata.annotations:
             self._node_seen(new)
+
+
+def _precedence(pod: Pod) -> tuple[bool, str, str]:
+    """Return the order in which pods get a UID: those whose own it is, then the oldest."""
+    meta = pod.metadata
+    return kubelet_uid(pod) != meta.uid, meta.creation_timestamp or "", meta.key

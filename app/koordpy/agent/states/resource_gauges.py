@@ -65,5 +65,8 @@ def _containers(states: StatesInformer, which: str) -> Values:
             of_container = (*identity, ids[container.name], container.name)
             for name in _UNITS:
                 if name in amounts:
-                    value = float(quantity.value(amounts[name]))
+                    try:
+                        value = float(quantity.value(amounts[name]))
+                    except quantity.QuantityError:
+                        continue
                     yield (states.node_name, name, unit, *of_container), value

@@ -1,11 +1,14 @@
 """Gauges whose values are computed when they are scraped, so that keeping them current costs nothing."""
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
+
+log = logging.getLogger(__name__)
 
 Owner = TypeVar("Owner")
 Values = Iterable[tuple[Sequence[str], float]]
@@ -34,6 +37,9 @@ class ScrapedGauge(Collector):
         """Return the metric with its present values."""
         family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
         for owner, values in list(self._owners.items()):
-            for labels, value in values(owner):
-                family.add_metric(labels, value)
+            try:
+                for labels, value in values(owner):
+                    family.add_metric(labels, value)
+            except Exception:  # the other metrics are scraped nevertheless
+                log.exception("metric %s cannot be computed", self._name)
         return [family]

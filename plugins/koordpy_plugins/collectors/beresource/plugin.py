@@ -3,6 +3,7 @@
 Values are in milli-CPU and whole. Rules: Koordinator, pkg/koordlet/metricsadvisor/collectors/beresource.
 """
 
+import logging
 from typing import Any, ClassVar
 
 from prometheus_client import Gauge
@@ -20,9 +21,13 @@ from koordpy.agent.interface import (
 from koordpy.agent.toolkit.cpu_time import CPUTime
 from koordpy.agent.toolkit.kept_file import KeptFile
 from koordpy.api import batch_resources, extension, qos
+from koordpy.api.core import Pod
 from koordpy.api.plugin import PluginArgs
+from koordpy.api.quantity import QuantityError
 
 from .best_effort_cpus import BestEffortCPUs
+
+log = logging.getLogger(__name__)
 
 USED_CORES = Gauge("koordlet_be_suppress_be_used_cpu_cores", "Cores used by best-effort pods.", ["node"])
 _PERIOD_US = 100_000
@@ -98,8 +103,12 @@ class BestEffortResource(Collector):
 
 
 def _request(pods: list[PodMeta]) -> int:
-    return sum(
-        max(batch_resources.pod_batch_request(meta.pod, extension.BATCH_CPU), 0)
-        for meta in pods
-        if qos.qos_class_raw(meta.pod) == "BE"
-    )
+    return sum(_of_pod(meta.pod) for meta in pods if qos.qos_class_raw(meta.pod) == "BE")
+
+
+def _of_pod(pod: Pod) -> int:
+    try:
+        return max(batch_resources.pod_batch_request(pod, extension.BATCH_CPU), 0)
+    except QuantityError as error:
+        log.warning("requests of pod %s do not count: %.200s", pod.metadata.key, error)
+        return 0
