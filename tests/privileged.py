@@ -23,8 +23,20 @@ _NUMBERS = {
     "PERFMON": 38,
 }
 
+
+def _possible(*command: str) -> bool:
+    """Return whether this machine lets the tests run a command."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("setpriv", "unshare"))):
+        return False
+    return (
+        subprocess.run([*command, "true"], capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+    )
+
+
+_WITHOUT_CAPABILITIES = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+
 needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("setpriv") and shutil.which("unshare")),
+    not _possible("unshare", "--mount", "--pid", "--fork", "--mount-proc", *_WITHOUT_CAPABILITIES),
     reason="privileges can only be taken from root, by setpriv and unshare",
 )
 
@@ -38,8 +50,7 @@ def held(capability: str) -> bool:
 
 def as_root_without_capabilities() -> list[str]:
     """Return what starts a command as root with no capability; nothing where that cannot be done."""
-    possible = os.geteuid() == 0 and shutil.which("setpriv")
-    return ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if possible else []
+    return [*_WITHOUT_CAPABILITIES] if _possible(*_WITHOUT_CAPABILITIES) else []
 
 
 def run(

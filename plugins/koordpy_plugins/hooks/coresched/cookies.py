@@ -27,6 +27,7 @@ class Cookies:
         self._kernel = kernel
         self._groups: dict[str, _Group] = {}
         self._group_of: dict[str, str] = {}
+        self._denied = False
 
     def adopt(self, container: str, group: str, pids: Sequence[int]) -> int | None:
         """Take over the cookie that a container's processes have since an earlier run of the agent.
@@ -38,6 +39,15 @@ class Cookies:
         for pid in pids:
             try:
                 found.append((pid, self._kernel.get(pid)))
+            except PermissionError as error:
+                if not self._denied:
+                    log.warning(
+                        "no container gets a core sched cookie: that of process %d may not be read (%s); the "
+                        "agent needs CAP_SYS_PTRACE",
+                        pid,
+                        error.strerror,
+                    )
+                self._denied = True
             except OSError as error:
                 log.debug("core sched cookie of process %d: %s", pid, error)
         if not found:

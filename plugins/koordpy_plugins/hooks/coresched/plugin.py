@@ -84,7 +84,7 @@ class CoreSched(Hook):
             PrivilegeNeed(
                 privilege=Privilege.SYS_PTRACE,
                 purpose="giving cookies to processes of others",
-                without="no container gets a cookie, and koordlet_core_sched_group_managed_total counts it",
+                without="no container gets a cookie, and the log says so",
             ),
             PrivilegeNeed(
                 privilege=Privilege.PROC,

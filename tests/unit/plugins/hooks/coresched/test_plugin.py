@@ -186,6 +186,22 @@ def test_a_kernel_without_core_scheduling_is_left_alone(node):
     assert node.runtime.updates() == []
 
 
+def test_without_cap_sys_ptrace_no_process_is_changed_and_the_log_says_why_once(node, caplog):
+    class Denying(Cores):
+        def get(self, pid):
+            raise PermissionError(1, "Operation not permitted")
+
+    cores = Denying()
+    labels = {"koordinator.sh/qosClass": "LS", GROUP: "g"}
+    pids = [process_in(node, f"{node.pod(name, SPEC, labels=labels)}/{name}c0", cores) for name in ("a", "b")]
+    start(node, cores, lsClass=ON)
+    node.runtime.round()
+    assert [cores.cookies[pid] for pid in pids] == [0, 0]
+    assert [record.levelname for record in caplog.records if "CAP_SYS_PTRACE" in record.message] == [
+        "WARNING"
+    ]
+
+
 def test_the_kernel_says_whether_it_has_core_scheduling():
     kernel = Prctl()
     reason = kernel.unsupported()
