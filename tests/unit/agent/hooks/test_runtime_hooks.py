@@ -218,6 +218,9 @@ def test_gates_have_koordlets_defaults():
         "GroupIdentity": True,
         "OOMScoreAdj": False,
         "RDMADeviceInject": False,
+        "Resctrl": False,
+        "TCNetworkQoS": False,
+        "TerwayQoS": False,
     }
     assert {name: specs[name].default for name in defaults} == defaults
 
