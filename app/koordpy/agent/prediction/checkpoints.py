@@ -71,6 +71,12 @@ class Checkpoints:
         for name, content in self._files():
             checkpoint = _decoded(content)
             if checkpoint is None or name not in known:
+                if name in known:
+                    log.warning(
+                        "checkpoint %s cannot be read, its model starts anew: %.80r",
+                        self.folder / name,
+                        content,
+                    )
                 unknown.append(name)
                 continue
             model = models.new()
