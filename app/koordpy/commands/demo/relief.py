@@ -65,13 +65,13 @@ class Relief:
         """Start the worker and wait. Raises DemoFailed if a node stays hot, or a pod did not move."""
         await self._cluster.kubelets.report()
         self.before = await self._measure()
-        homes = await self._cluster.homes()
+        homes = dict(await self._cluster.homes())
         worker = Process(self._settings(), ["descheduler", "debug"])
         self._stack.push_async_callback(worker.stop)
         await worker.start()
         await worker.wait_ready(self._within)
         self._cluster.worker = worker
-        jobs = await self._finish()
+        jobs = await self._finish(homes)
         self.moves = [
             Move(
                 pod=job.pod_key,
@@ -82,12 +82,13 @@ class Relief:
             for job in jobs
         ]
 
-    async def _finish(self) -> list[PodMigrationJob]:
-        """Return the jobs, all of which have ended, once no node is hot."""
+    async def _finish(self, homes: dict[str, str]) -> list[PodMigrationJob]:
+        """Return the jobs, all of which have ended, once no node is hot; keep the nodes of new pods, too."""
         deadline = time.monotonic() + self._within
         while True:
             await self._cluster.kubelets.report()
             self.after = await self._measure()
+            homes |= await self._cluster.homes()
             jobs = await self._cluster.client.list_all(PodMigrationJob)
             failed = [job for job in jobs if not job.is_unfinished and job.status.phase != SUCCEEDED]
             if failed:

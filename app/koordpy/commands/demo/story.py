@@ -260,7 +260,10 @@ class Demo:
         )
         with self._to.status("The descheduler works") if self._to.is_terminal else nullcontext():
             await relief.run()
-        strays = [move.pod for move in relief.moves if move.origin not in self._hot]
+        # A node that took several pods before its next report may be hot itself for a while, and a pod that
+        # came there move on before its node was noted.
+        targets = {move.target for move in relief.moves}
+        strays = [move.pod for move in relief.moves if move.origin not in {*self._hot, *targets, ""}]
         if strays:
             raise DemoFailed(f"{len(strays)} pods of nodes that are not hot were moved, first {strays[0]}")
         show_relief(self._to, relief)

@@ -63,7 +63,7 @@ def spark() -> list[Document]:
                 "labels": SPARK_LABELS,
                 "annotations": {USED_CPU: "700m", USED_MEMORY: "1500Mi"},
             },
-            "spec": {"containers": [_container("spark", "1", "2Gi")]},
+            "spec": {"containers": [_container("spark", "1500m", "2Gi")]},
         }
         for number in range(SPARK_PODS)
     ]
