@@ -18,6 +18,7 @@ from koordpy.api.extension import BATCH_CPU, BATCH_MEMORY, LABEL_POD_QOS
 from koordpy.embedded.kubelet.curves import Curve
 
 from . import plan as planning
+from . import slo_controllers
 from .result import Colocation, Result, Spread
 from .scenario import Arrivals, Pods, Scenario, Workload
 from .setup import AgentSetup, SchedulerSetup, Source
@@ -26,7 +27,7 @@ from .sources import read_source
 
 Document = dict[str, Any]
 
-NAME: Final = "slo-controller-config"
+NAME: Final = slo_controllers.CONFIG
 NAMESPACE: Final = "koordinator-system"
 WORKLOAD: Final = "colocation-estimate"
 
@@ -117,16 +118,9 @@ def estimate(
     enabled with Koordinator's defaults. Without `pods` only what nodes offer is estimated. `gates` are those
     of node agents. Raises ConfigError for a recording or a configuration that cannot run.
     """
-    setup = SchedulerSetup(
-        name="colocation",
-        koordpy=False,
-        webhooks=False,
-        controllers=("nodemetric", "noderesource", "nodeslo"),
-        objects=(Source(manifest=_configuration(config, folder)),),
-        agent=AgentSetup(feature_gates=gates or {}),
-    )
-    alone = recording.model_copy(update={"schedulers": (setup,)})
-    offered = simulate(alone, setup, folder, progress=progress)
+    colocated = setup(folder, config=config, gates=gates)
+    alone = recording.model_copy(update={"schedulers": (colocated,)})
+    offered = simulate(alone, colocated, folder, progress=progress)
     capacity = sum(node.capacity[0] for node in planning.of(recording, folder).nodes) / 1000
     found = _offers(recording, capacity, offered)
     if pods is not None and found.offered.max > 0:
@@ -138,8 +132,22 @@ def estimate(
                 )
             }
         )
-        _add(found, simulate(with_pods, setup, folder, progress=progress))
+        _add(found, simulate(with_pods, colocated, folder, progress=progress))
     return found
+
+
+def setup(
+    folder: Path, *, config: Source | None = None, gates: dict[str, bool] | None = None
+) -> SchedulerSetup:
+    """Return the setup with which estimates simulate; arguments as of `estimate`. Raises ConfigError."""
+    return SchedulerSetup(
+        name="colocation",
+        koordpy=False,
+        webhooks=False,
+        controllers=slo_controllers.CONTROLLERS,
+        objects=(Source(manifest=_configuration(config, folder)),),
+        agent=AgentSetup(feature_gates=gates or {}),
+    )
 
 
 def _configuration(source: Source | None, folder: Path) -> Document:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from bench.days import another_day
 from koordpy.api.config_model import ConfigError
 from koordpy.cli import cli
 from koordpy.cluster.client import Client
@@ -53,26 +54,73 @@ def recorded(folder: Path, day: Scenario) -> Scenario:
     return scenario.load(path)
 
 
-@pytest.mark.timeout(300)
-def test_an_estimate_from_a_recording_agrees_with_another_day(tmp_path: Path) -> None:
-    day = load(tmp_path, **SERVICES, seed=1)
-    pods = BestEffortPods(cpu="1", memory="1Gi", seconds=1800.0, share=0.8)
-    found = estimate.estimate(recorded(tmp_path, day), tmp_path, pods=pods)
-    other = load(tmp_path, **SERVICES, seed=2)
-    actual = estimate.estimate(other, tmp_path, pods=pods)
-    assert found.problems == actual.problems == []
-    assert found.offered.mean > 5
-    assert found.allocatable_cores == 48
-    assert found.offered.mean == pytest.approx(actual.offered.mean, rel=0.05)
-    assert found.best_effort is not None
-    assert actual.best_effort is not None
-    per_hour = [
-        each.best_effort.used_core_hours / each.recorded_seconds
-        for each in (found, actual)
-        if each.best_effort is not None
-    ]
-    assert per_hour[0] == pytest.approx(per_hour[1], rel=0.05)
-    assert found.best_effort_started > 0
+DAY: dict[str, Any] = {
+    "nodes": [
+        {
+            "name": "w",
+            "count": 3,
+            "allocatable": {"cpu": 32, "memory": "64Gi"},
+            "systemUsage": {"cpu": "500m", "memory": "2Gi"},
+        }
+    ],
+    "workloads": [
+        {
+            "name": "web",
+            "pods": {"count": 12, "requests": {"cpu": "4", "memory": "6Gi"}},
+            "usage": {
+                "cpu": {"factor": 0.3, "shape": "sine", "peakAt": "14h", "noise": 0.1},
+                "memory": {"factor": 0.6, "noise": 0.02},
+            },
+        },
+        {
+            "name": "search",
+            "pods": {"count": 9, "requests": {"cpu": "3", "memory": "8Gi"}},
+            "usage": {
+                "cpu": {"factor": 0.4, "shape": "sine", "peakAt": "20h", "noise": 0.1},
+                "memory": {"factor": 0.7, "shape": "sine", "peakAt": "17h", "noise": 0.02},
+            },
+        },
+        {
+            "name": "reports",
+            "pods": {
+                "count": 90,
+                "arrivals": {"every": "16m", "random": True},
+                "duration": "45m",
+                "spread": 0.5,
+                "requests": {"cpu": "1", "memory": "1Gi"},
+            },
+            "usage": {"cpu": {"factor": 0.8, "noise": 0.1}},
+        },
+    ],
+    "duration": "24h",
+    "usage": {"interval": "10m"},
+    "sampling": {"interval": "10m"},
+}
+PODS = BestEffortPods(cpu="1", memory="2Gi", seconds=6 * 3600.0)
+GATES = {"BEMemoryEvict": True}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_estimate_from_a_recorded_day_agrees_with_a_day_that_it_has_not_seen(
+    tmp_path: Path, seed: int
+) -> None:
+    """The other day has other levels of usage (within 3 %), peaks (within an hour), arrivals and noise."""
+    day = load(tmp_path, **DAY, seed=seed)
+    found = estimate.estimate(recorded(tmp_path, day), tmp_path, pods=PODS, gates=GATES)
+    assert found.problems == []
+    estimated = found.best_effort
+    assert estimated is not None
+    other = another_day(day, 1).model_copy(update={"duration": found.recorded_seconds})
+    batch = PODS.workload(found.recorded_seconds, found.offered.mean)
+    other = other.model_copy(update={"workloads": (*other.workloads, batch)})
+    actual = simulation.simulate(other, estimate.setup(tmp_path, gates=GATES), tmp_path).colocation
+    assert actual is not None
+    assert estimated.offered_core_hours > 500
+    assert estimated.offered_core_hours == pytest.approx(actual.offered_core_hours, rel=0.05)
+    assert estimated.used_core_hours == pytest.approx(actual.used_core_hours, rel=0.05)
+    assert actual.evicted > 0
+    assert estimated.evicted == pytest.approx(actual.evicted, rel=0.5)
 
 
 def test_a_configuration_that_switches_colocation_off_offers_nothing(tmp_path: Path) -> None:
