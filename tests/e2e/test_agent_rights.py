@@ -206,11 +206,12 @@ def test_rights_that_are_taken_from_a_running_agent(installation: Installation, 
             assert agent.says('cannot list resource "persistentvolumeclaims"'), agent.log
             assert installation.get(*of_node) is None
         expect(lambda: installation.get(*of_node) is not None, agent.component)
-    with without(installation, "update", "noderesourcetopologies"):
-        installation.plane.kubectl("patch", *of_node, "--type=merge", "--patch", '{"zones": []}')
-        assert agent.says('cannot update resource "noderesourcetopologies"'), agent.log
-        assert not installation.get(*of_node)["zones"]
-    expect(lambda: bool(installation.get(*of_node)["zones"]), agent.component)
+    for verb in ("get", "update"):
+        with without(installation, verb, "noderesourcetopologies"):
+            installation.plane.kubectl("patch", *of_node, "--type=merge", "--patch", '{"zones": []}')
+            assert agent.says(f'cannot {verb} resource "noderesourcetopologies"'), agent.log
+            assert not installation.get(*of_node)["zones"]
+        expect(lambda: bool(installation.get(*of_node)["zones"]), agent.component)
     for resource in ("subjectaccessreviews", "tokenreviews"):
         with without(installation, "create", resource):
             expect(lambda: agent.component.status("/configz") != 200, agent.component)
