@@ -63,7 +63,7 @@ KINDS: Mapping[str, Kind] = {
     "noderesource": Kind(
         "koordpy.noderesources",
         "Offers a share of the memory of labelled nodes as a resource of its own.",
-        "`koordpy worker --parts controllers`: it is on, unless the arguments leave it out",
+        "`koordpy worker --parts controllers` by installing it there; this leaves it out",
         "koordpy worker --parts controllers --noderesource-plugins '*,-$name'",
     ),
     "lint": Kind(
