@@ -47,6 +47,22 @@ async def test_formulas_are_shown_with_what_the_node_has(it: Clinic) -> None:
     assert "status would be written: " in shown.output
 
 
+async def test_a_node_that_is_as_it_should_be_is_not_due(it: Clinic) -> None:
+    amounts = {"cpu": "10", "memory": "20Gi", "pods": "110"}
+    await create(
+        it.client,
+        resource_of(Node),
+        {"metadata": {"name": "n9"}},
+        {"capacity": amounts, "allocatable": amounts},
+    )
+    config = {"metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"}}
+    await create(it.client, resource_of(ConfigMap), {**config, "data": {"colocation-config": CONFIG}})
+    shown = await explained(it, "n9")
+    assert shown.exit_code == 0, shown.output
+    assert "node n9: colocation on" in shown.output
+    assert "status would be written" not in shown.output
+
+
 async def test_a_node_that_does_not_exist_is_an_error(it: Clinic) -> None:
     shown = await explained(it, "nowhere")
     assert shown.exit_code != 0

@@ -8,7 +8,7 @@ from koordpy.api.output_model import OutputModel
 
 from ..slo.node_state import NodeState
 from .engine import Needs
-from .evaluation import Evaluation
+from .evaluation import Evaluation, patch
 
 
 class ExplainedResource(OutputModel):
@@ -30,8 +30,8 @@ class ExplainedResource(OutputModel):
 class NodeResourceExplanation(OutputModel):
     """The resources of a node.
 
-    `status_reason` and `meta_reason` say why a write is due, "" where none is. `strategy` is the one that
-    holds for the node, `report_age_seconds` the age of its NodeMetric.
+    `status_reason` and `meta_reason` say why a write is due, "" where nothing would change. `strategy` is the
+    one that holds for the node, `report_age_seconds` the age of its NodeMetric.
     """
 
     node: str
@@ -62,6 +62,7 @@ def explained(
     result, allocatable = evaluation.result, node.allocatable or {}
     messages = result.messages
     due = prepared.allocatable or {}
+    changes = patch(node, prepared, with_status=True)
     resources = [
         ExplainedResource(
             name=name,
@@ -84,8 +85,8 @@ def explained(
         resources=resources,
         annotations=result.annotations,
         labels=result.labels,
-        status_reason=needed.status,
-        meta_reason=needed.meta,
+        status_reason=needed.status if "status" in changes else "",
+        meta_reason=needed.meta if "metadata" in changes else "",
     )
 
 
