@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from koordpy import __version__
-from koordpy.lib.http1 import HttpClient, Response, StreamingResponse, header_block
+from koordpy.lib.http1 import MAX_BODY, HttpClient, Response, StreamingResponse, header_block
 from koordpy.lib.nearest import suggestion
 
 log = logging.getLogger(__name__)
@@ -111,13 +111,18 @@ Loader = Callable[[bool], Access]
 class Connection:
     """Sends requests to the API server with the current credentials.
 
-    `limit` bounds the requests in flight, except watches.
+    `limit` bounds the requests in flight, except watches; `max_body` the bytes of an answer.
     """
 
     def __init__(
-        self, load: Loader, *, limit: int = 64, monotonic: Callable[[], float] = time.monotonic
+        self,
+        load: Loader,
+        *,
+        limit: int = 64,
+        max_body: int = MAX_BODY,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._load, self._limit, self._monotonic = load, limit, monotonic
+        self._load, self._limit, self._max_body, self._monotonic = load, limit, max_body, monotonic
         self._reloading = asyncio.Lock()
         self._access = load(True)
         self._http = self._client(self._access)
@@ -125,7 +130,9 @@ class Connection:
         self._loaded_at = self._checked_at = monotonic()
 
     @classmethod
-    def to(cls, access: Access, *, limit: int = 64, token_file: Path | None = None) -> "Connection":
+    def to(
+        cls, access: Access, *, limit: int = 64, max_body: int = MAX_BODY, token_file: Path | None = None
+    ) -> "Connection":
         """Connect with explicit settings. A token file is read again every minute."""
 
         def load(_: bool) -> Access:
@@ -134,7 +141,7 @@ class Connection:
             token = _read(token_file).decode().strip()
             return replace(access, authorization=f"Bearer {token}")
 
-        return cls(load, limit=limit)
+        return cls(load, limit=limit, max_body=max_body)
 
     @classmethod
     def in_cluster(cls, *, limit: int = 64, directory: Path = SERVICE_ACCOUNT) -> "Connection":
@@ -264,6 +271,7 @@ class Connection:
                 server_hostname=access.tls_server_name or None,
                 proxy=access.proxy_url or None,
                 limit=self._limit,
+                max_body=self._max_body,
             )
         except ValueError as error:
             raise ConnectionConfigError(str(error)) from None

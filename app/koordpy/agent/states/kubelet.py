@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 ADDRESS_TYPES: Final = ("Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS")
 RIGHTS: Final = (Right("get", "nodes"), Right("get", "nodes/pods"), Right("get", "nodes/configz"))
 """The address of the kubelet, and what the kubelet asks the API server whether the agent may read it."""
+MAX_ANSWER: Final = 32 << 20
+"""Bytes of an answer that are read. Kubelet has no pages, and the agent has little memory; the pods of a
+node take a few MiB, unless their annotations are huge."""
 _DEFAULT_TYPE: Final = "InternalIP"
 
 DURATION = Histogram(
@@ -139,14 +142,14 @@ class Kubelet:
         node = await self._client.get_raw(resource_of(Node), "", self._node_name)
         host = address(node, self._preferred)
         if self._insecure:
-            return Connection.to(Access(f"http://{host}:{self._read_only_port}"))
+            return Connection.to(Access(f"http://{host}:{self._read_only_port}"), max_body=MAX_ANSWER)
         status = node.get("status") or {}
         port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port", 0)
         if not port:
             raise KubeletError(f"node {self._node_name} has no status.daemonEndpoints.kubeletEndpoint.Port")
         access = Access(f"https://{host}:{port}", insecure_skip_tls_verify=True)
         try:
-            return Connection.to(access, token_file=self._token_file)
+            return Connection.to(access, max_body=MAX_ANSWER, token_file=self._token_file)
         except (ConnectionConfigError, OSError) as error:
             raise KubeletError(f"kubelet at {access.server}: {error}") from None
 

@@ -10,7 +10,7 @@ import pytest
 from koordpy.agent.engine.pod_source import is_kubelet, is_pod_directory
 from koordpy.agent.interface import CgroupLayout, FlagError, FlagSet, StateType
 from koordpy.agent.states.informer import StatesInformer
-from koordpy.agent.states.kubelet import Kubelet, KubeletError, address
+from koordpy.agent.states.kubelet import MAX_ANSWER, Kubelet, KubeletError, address
 from koordpy.agent.states.kubelet_pods import KubeletPods
 from koordpy.agent.states.pod_lifecycle import PodDirectories
 from koordpy.api.core import Node
@@ -111,6 +111,16 @@ async def test_an_error_or_an_empty_answer_keeps_what_is_known(status, body):
         await stage.service.sync()
         assert stage.uids == ["a"]
         assert stage.service.not_ready() is None
+
+
+async def test_an_answer_that_is_too_large_is_not_read(caplog):
+    async with Stage() as stage:
+        stage.body = pods("a")
+        await stage.service.sync()
+        stage.body = b'{"items": [' + b" " * MAX_ANSWER + b"]}"
+        await stage.service.sync()
+        assert stage.uids == ["a"]
+        assert f"more than {MAX_ANSWER}" in caplog.text
 
 
 async def test_null_is_nothing_and_a_malformed_pod_does_not_hide_the_others(caplog):
