@@ -23,6 +23,7 @@ class MeasuredGroup:
         "failures",
         "group",
         "in_turns",
+        "in_use",
         "is_pod",
         "memory",
         "memory_series",
@@ -39,6 +40,8 @@ class MeasuredGroup:
         self.memory_series = metrics.series(f"{group.level}_memory_usage", group.properties)
         self.in_turns = False
         """Whether CPU usage is measured only when memory is."""
+        self.in_use = -1
+        """Bytes of memory, of a pod, when last read; -1 before."""
         self.numa: dict[int, int] | None = None
         """Bytes by NUMA node, when last read."""
         self.failures = 0
@@ -57,6 +60,7 @@ class MeasuredGroup:
     def failed(self, error: Exception) -> None:
         """Skip some rounds, more after each failure in a row, and log the first."""
         self.failures += 1
+        self.in_use = -1
         self.wait = min(self.failures - 1, LONGEST_WAIT)
         if self.failures == 1:
             container = f" container {self.group.container_name}" if self.group.container_name else ""

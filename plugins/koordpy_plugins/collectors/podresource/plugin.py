@@ -1,10 +1,10 @@
 """podresource: CPU and memory that pods and containers use, every second.
 
-Usage is the CPU time between two readings, so the first reading of a group stores nothing. Memory of
-containers is read every few seconds, a part of them at a time, since memory.stat is the most expensive file
-to read and nothing on the node decides by it; memory of pods, which memory eviction looks at, every time.
-So is the CPU usage of containers, except those without a CPU limit, whose usage no strategy looks at: that is
-the mean of the seconds between two readings, unless `containersWithoutLimit` is `EveryTime`.
+Usage is the CPU time between two readings, so the first reading of a group stores nothing. Memory is the most
+expensive to read, and is read in turns, every few seconds a part of the groups: that of containers always,
+since nothing on the node decides by it; that of pods unless memory eviction, which does, is switched on. CPU
+usage is measured every time, except that of containers without a CPU limit, whose usage no strategy looks at:
+it is the mean of the seconds between two readings.
 Rules: Koordinator, pkg/koordlet/metricsadvisor/collectors/podresource (spec section 5).
 """
 
@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 from koordpy.agent.interface import COLLECT_INTERVAL, KINDS, Collector, Handle, MetricKind, PodMeta
 from koordpy.agent.interface.facts import PODS_NUMA_USAGE, PODS_USAGE, NUMAUsage, Usage
+from koordpy.agent.interface.gates import BE_MEMORY_EVICT, MEMORY_EVICT
 from koordpy.agent.toolkit.cpu_time import EXPIRED_INTERVALS
 from koordpy.agent.toolkit.pod_filter import every_pod, not_terminated
 from koordpy.agent.toolkit.pod_groups import Group, PodGroups
@@ -32,11 +33,13 @@ class PodResourceArgs(PluginArgs):
     """Which pods are measured: `Running` leaves out those whose phase is neither Pending nor Running.
 
     `containersWithoutLimit` says how often CPU usage of containers without a CPU limit is measured: each
-    time, or in turns, once within `STAGGER_SECONDS`.
+    time, or in turns, once within `STAGGER_SECONDS`. `podMemory` says the same for the memory of pods, where
+    no gate of memory eviction is on.
     """
 
     pods: Literal["All", "Running"] = "All"
     containers_without_limit: Literal["InTurns", "EveryTime"] = "InTurns"
+    pod_memory: Literal["InTurns", "EveryTime"] = "InTurns"
 
 
 class PodResource(Collector):
@@ -71,6 +74,7 @@ class PodResource(Collector):
         monotonic = handle.clock.monotonic
         all_cpu = all_memory = 0.0
         numa: dict[int, float] = {}
+        memory_in_turns = self._reads_memory_in_turns()
         groups = self.groups.current()
         if groups is not self._known_groups:
             self._known_groups = groups
@@ -84,11 +88,16 @@ class PodResource(Collector):
                 continue
             try:
                 cpu = group.cpu.usage(monotonic(), expiry)
-                if group.is_pod:
-                    memory = group.memory.in_use()
-                    if its_turn or group.numa is None:
-                        group.read_numa()
-                elif its_turn and cpu is not None:
+                if cpu is None:
+                    memory = -1
+                elif group.is_pod:
+                    if memory_in_turns and not its_turn and group.in_use >= 0:
+                        memory = -1
+                    else:
+                        memory = group.in_use = group.memory.in_use()
+                        if its_turn or group.numa is None:
+                            group.read_numa()
+                elif its_turn:
                     memory = group.memory.in_use()
                 else:
                     memory = -1
@@ -103,11 +112,16 @@ class PodResource(Collector):
                 group.memory_series.append(memory, milliseconds)
             if group.is_pod:
                 all_cpu += cpu
-                all_memory += memory
+                all_memory += group.in_use
                 if group.numa:
                     for node, size in group.numa.items():
                         numa[node] = numa.get(node, 0.0) + size
         self._share(Usage(all_cpu, all_memory, now), NUMAUsage({}, numa, now))
+
+    def _reads_memory_in_turns(self) -> bool:
+        gates = self.handle.gates
+        evicts = gates.enabled(BE_MEMORY_EVICT) or gates.enabled(MEMORY_EVICT)
+        return self.args.pod_memory == "InTurns" and not evicts
 
     def _find_turns(self, groups: Iterable[MeasuredGroup]) -> None:
         """Find out which containers are measured in turns."""

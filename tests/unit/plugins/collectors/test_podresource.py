@@ -30,7 +30,41 @@ def test_usage_of_a_pod_and_its_containers_is_cpu_time_by_wall_time(tmp_path, ve
     for _ in range(5):
         node.collect(seconds=1)
     assert node.values("container_memory_usage", container_id="containerd://c1") == 26
-    assert node.count("pod_memory_usage", pod_uid="u") == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({}, 3),  # the first, and one in each five seconds
+        ({"gates": {"BEMemoryEvict": True}}, 10),
+        ({"gates": {"MemoryEvict": True}}, 10),
+        ({"args": {"podMemory": "EveryTime"}}, 10),
+    ],
+)
+def test_memory_of_pods_is_read_every_second_only_where_something_decides_by_it(tmp_path, options, count):
+    node = NodeFiles(tmp_path, PodResource, pod("u"), **options)
+    node.usage(POD, 0, 10)
+    node.collect()
+    for size in range(10):
+        node.usage(POD, 0, size)
+        node.collect(seconds=1)
+    assert node.count("pod_memory_usage", pod_uid="u") == count
+    assert node.count("pod_cpu_usage", pod_uid="u") == 10
+
+
+def test_sums_have_what_a_pod_used_when_it_was_last_read(tmp_path):
+    node = NodeFiles(tmp_path, PodResource, pod("u"))
+    node.usage(POD, 0, 10)
+    node.collect()
+    node.collect(seconds=1)
+    known = node.fact(PODS_USAGE)["podresource"].memory
+    assert known > 0
+    node.usage(POD, 0, 30)
+    node.collect(seconds=1)
+    assert node.fact(PODS_USAGE)["podresource"].memory == known
+    for _ in range(4):
+        node.collect(seconds=1)
+    assert node.fact(PODS_USAGE)["podresource"].memory > known
 
 
 def test_the_memory_of_each_container_is_read_once_in_five_seconds(tmp_path):
@@ -152,7 +186,7 @@ def numa_stat(own, anon, unevictable):
 
 
 def test_v1_counts_the_memory_in_use_in_numa_stat_too(tmp_path):
-    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), version=V1)
+    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), version=V1, gates={"MemoryEvict": True})
     node.usage(POD, 0, 10)
     node.usage(CONTAINER, 0, 20)
     node.cgroup(POD, memory__numa_stat=numa_stat(6, 50, 1))
