@@ -9,6 +9,7 @@ import msgspec
 from koordpy.agent.interface.states import PodMeta
 from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node, Pod
+from koordpy.api.qos import QoSClass
 from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.lib import cpuset
 
@@ -18,6 +19,14 @@ log = logging.getLogger(__name__)
 def is_not_best_effort(pod: Pod) -> bool:
     """Return whether a pod is latency sensitive: neither labelled BE nor of Kubernetes QoS BestEffort."""
     return qos.qos_class_raw(pod) != "BE" and qos.kube_qos(pod) != "BestEffort"
+
+
+_NEVER_BURST = (QoSClass.LSR, QoSClass.LSE, QoSClass.BE)
+
+
+def may_burst(pod: Pod) -> bool:
+    """Return whether CPU burst may raise the CFS quotas of a pod's containers, by its class."""
+    return qos.qos_class_raw(pod) not in _NEVER_BURST
 
 
 def is_not_best_effort_application(application: HostApplicationSpec) -> bool:

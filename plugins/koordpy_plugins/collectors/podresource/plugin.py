@@ -3,8 +3,8 @@
 Usage is the CPU time between two readings, so the first reading of a group stores nothing. Memory is the most
 expensive to read, and is read in turns, every few seconds a part of the groups: that of containers always,
 since nothing on the node decides by it; that of pods unless memory eviction, which does, is switched on. CPU
-usage is measured every time, except that of containers without a CPU limit, whose usage no strategy looks at:
-it is the mean of the seconds between two readings.
+usage is measured every time, except that of containers without a CPU limit or of a class that never bursts,
+which no strategy looks at: it is the mean of the seconds between two readings.
 Rules: Koordinator, pkg/koordlet/metricsadvisor/collectors/podresource (spec section 5).
 """
 
@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 from koordpy.agent.interface import COLLECT_INTERVAL, KINDS, Collector, Handle, MetricKind, PodMeta
 from koordpy.agent.interface.facts import PODS_NUMA_USAGE, PODS_USAGE, NUMAUsage, Usage
 from koordpy.agent.interface.gates import BE_MEMORY_EVICT, MEMORY_EVICT
+from koordpy.agent.toolkit import usage
 from koordpy.agent.toolkit.cpu_time import EXPIRED_INTERVALS
 from koordpy.agent.toolkit.pod_filter import every_pod, not_terminated
 from koordpy.agent.toolkit.pod_groups import Group, PodGroups
@@ -32,13 +33,14 @@ STAGGER_SECONDS = 5.0
 class PodResourceArgs(PluginArgs):
     """Which pods are measured: `Running` leaves out those whose phase is neither Pending nor Running.
 
-    `containersWithoutLimit` says how often CPU usage of containers without a CPU limit is measured: each
-    time, or in turns, once within `STAGGER_SECONDS`. `podMemory` says the same for the memory of pods, where
+    `containersWithoutBurst` says how often CPU usage of containers is measured whose usage no strategy looks
+    at, because they have no CPU limit or are of a class that never bursts: each time, or in turns, once
+    within `STAGGER_SECONDS`. `podMemory` says the same for the memory of pods, where
     no gate of memory eviction is on.
     """
 
     pods: Literal["All", "Running"] = "All"
-    containers_without_limit: Literal["InTurns", "EveryTime"] = "InTurns"
+    containers_without_burst: Literal["InTurns", "EveryTime"] = "InTurns"
     pod_memory: Literal["InTurns", "EveryTime"] = "InTurns"
 
 
@@ -125,16 +127,16 @@ class PodResource(Collector):
 
     def _find_turns(self, groups: Iterable[MeasuredGroup]) -> None:
         """Find out which containers are measured in turns."""
-        if self.args.containers_without_limit == "EveryTime":
+        if self.args.containers_without_burst == "EveryTime":
             return
-        unlimited = set(_without_limit(self.handle.states.pods()))
+        steady = set(_without_burst(self.handle.states.pods()))
         for group in groups:
-            group.in_turns = group.group.container_id in unlimited
+            group.in_turns = group.group.container_id in steady
 
-    def _share(self, usage: Usage, numa: NUMAUsage) -> None:
+    def _share(self, pods: Usage, numa: NUMAUsage) -> None:
         metrics = self.handle.metrics
         sums = dict(metrics.fact(PODS_USAGE) or ())
-        sums[self.name] = usage
+        sums[self.name] = pods
         metrics.set_fact(PODS_USAGE, sums)
         numa_sums = dict(metrics.fact(PODS_NUMA_USAGE) or ())
         numa_sums.pop(self.name, None)
@@ -147,12 +149,13 @@ class PodResource(Collector):
         return MeasuredGroup(group, self.handle)
 
 
-def _without_limit(pods: Iterable[PodMeta]) -> Iterator[str]:
-    """Yield the ids of containers that have no CPU limit."""
+def _without_burst(pods: Iterable[PodMeta]) -> Iterator[str]:
+    """Yield the ids of containers whose quotas follow no usage."""
     for meta in pods:
-        unlimited = {
-            container.name for container in meta.pod.spec.containers if CPU not in container.resources.limits
+        may_burst = usage.may_burst(meta.pod)
+        limited = {
+            container.name for container in meta.pod.spec.containers if CPU in container.resources.limits
         }
         for status in meta.pod.status.container_statuses:
-            if status.name in unlimited and status.container_id:
+            if status.container_id and not (may_burst and status.name in limited):
                 yield status.container_id

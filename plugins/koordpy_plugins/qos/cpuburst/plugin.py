@@ -27,12 +27,10 @@ from koordpy.agent.interface import (
     Update,
 )
 from koordpy.agent.interface import gates as gate_names
-from koordpy.agent.toolkit import rounds
+from koordpy.agent.toolkit import rounds, usage
 from koordpy.agent.toolkit.metric_queries import MetricQueries
-from koordpy.api import qos
 from koordpy.api.needs import Needs
 from koordpy.api.plugin import PluginArgs
-from koordpy.api.qos import QoSClass
 from koordpy.api.slo import pod_cpu_burst
 from koordpy.api.slo.cpu_burst import DEFAULT, CPUBurstConfig, CPUBurstStrategy
 from koordpy.lib import int64
@@ -50,8 +48,6 @@ CHECK_SECONDS = 10.0
 _LABELS = ["node", "pod_namespace", "pod_name", "container_id", "container_name"]
 BURST = Gauge("koordlet_container_scaled_cfs_burst_us", "CPU time a container may save up.", _LABELS)
 QUOTA = Gauge("koordlet_container_scaled_cfs_quota_us", "CFS quota set in the last round.", _LABELS)
-
-_NEVER_BURST = (QoSClass.LSR, QoSClass.LSE, QoSClass.BE)
 
 
 class CPUBurst(QOSPlugin):
@@ -179,7 +175,7 @@ class CPUBurst(QOSPlugin):
             and not asks_others
         ):
             return known
-        if pod.status.phase not in ("Pending", "Running") or qos.qos_class_raw(pod) in _NEVER_BURST:
+        if pod.status.phase not in ("Pending", "Running") or not usage.may_burst(pod):
             return None
         return burst.of_pod(meta, self._config(meta, strategy), self.handle.layout)
 

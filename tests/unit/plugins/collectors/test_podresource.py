@@ -9,13 +9,14 @@ from koordpy.api.scheme import decode
 from koordpy_plugins.collectors.podresource.plugin import PodResource
 from tests.unit.plugins.collectors.node_files import BEST_EFFORT, V1, V2, NodeFiles, pod
 
+EVERY_TIME = {"containersWithoutBurst": "EveryTime"}
 POD = f"{BEST_EFFORT}/kubepods-besteffort-podu.slice"
 CONTAINER = f"{POD}/cri-containerd-c1.scope"
 
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_usage_of_a_pod_and_its_containers_is_cpu_time_by_wall_time(tmp_path, version):
-    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), version=version)
+    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), version=version, args=EVERY_TIME)
     node.usage(POD, 0, 10)
     node.usage(CONTAINER, 0, 20)
     node.collect()
@@ -69,7 +70,7 @@ def test_sums_have_what_a_pod_used_when_it_was_last_read(tmp_path):
 
 def test_the_memory_of_each_container_is_read_once_in_five_seconds(tmp_path):
     names = [f"c{index}" for index in range(7)]
-    node = NodeFiles(tmp_path, PodResource, pod("u", *names))
+    node = NodeFiles(tmp_path, PodResource, pod("u", *names), args=EVERY_TIME)
     node.usage(POD, 0, 1)
     for name in names:
         node.usage(f"{POD}/cri-containerd-{name}.scope", 0, 1)
@@ -138,7 +139,7 @@ def test_a_counter_that_went_back_or_was_read_long_ago_starts_anew(tmp_path):
 
 
 def test_pods_come_and_go(tmp_path):
-    node = NodeFiles(tmp_path, PodResource, pod("u"))
+    node = NodeFiles(tmp_path, PodResource, pod("u"), args=EVERY_TIME)
     node.usage(POD, 0, 10)
     node.collect()
     later = pod("w", "c1")
@@ -186,7 +187,9 @@ def numa_stat(own, anon, unevictable):
 
 
 def test_v1_counts_the_memory_in_use_in_numa_stat_too(tmp_path):
-    node = NodeFiles(tmp_path, PodResource, pod("u", "c1"), version=V1, gates={"MemoryEvict": True})
+    node = NodeFiles(
+        tmp_path, PodResource, pod("u", "c1"), version=V1, gates={"MemoryEvict": True}, args=EVERY_TIME
+    )
     node.usage(POD, 0, 10)
     node.usage(CONTAINER, 0, 20)
     node.cgroup(POD, memory__numa_stat=numa_stat(6, 50, 1))
@@ -228,15 +231,19 @@ def test_a_group_that_is_removed_and_made_again_is_measured_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "limits", "expected"),
+    ("args", "qos", "limits", "expected"),
     [
-        ({}, {}, 3),
-        ({}, {"cpu": "1"}, 19),
-        ({"containersWithoutLimit": "EveryTime"}, {}, 19),
+        ({}, "LS", {}, 3),
+        ({}, "LS", {"cpu": "1"}, 19),
+        ({}, "LSR", {"cpu": "1"}, 3),
+        ({}, "BE", {"cpu": "1"}, 3),
+        ({"containersWithoutBurst": "EveryTime"}, "LS", {}, 19),
+        ({"containersWithoutBurst": "EveryTime"}, "BE", {"cpu": "1"}, 19),
     ],
 )
-def test_cpu_usage_of_containers_without_limit_is_measured_in_turns(tmp_path, args, limits, expected):
+def test_cpu_usage_that_no_burst_depends_on_is_measured_in_turns(tmp_path, args, qos, limits, expected):
     placed = pod("u", "c1")
+    placed.metadata.labels["koordinator.sh/qosClass"] = qos
     container = msgspec.structs.replace(
         placed.spec.containers[0], name="c1", resources=decode(ResourceRequirements, {"limits": limits})
     )
