@@ -34,6 +34,7 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what is ready now; if nothing is, advance the time by `timeout` seconds."""
         if timeout is not None and timeout <= 0:
+            self._jump(0.0)
             return []
         ready = super().select(0)
         if not ready:
@@ -56,7 +57,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._elapsed
 
     def _jump(self, seconds: float) -> None:
+        """Advance the time, and to a timer that is about to fire early.
+
+        Otherwise what waits for the timer's time would wait for it again, and the time would stand still.
+        """
         self._elapsed += seconds
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        if timers and self._elapsed < timers[0].when() < self._elapsed + _RESOLUTION:
+            self._elapsed = timers[0].when()
 
 
 class SimulatedClock:

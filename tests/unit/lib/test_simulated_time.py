@@ -1,6 +1,7 @@
 """Simulated time: timers fire in order, waits take no time, and stalls are errors."""
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -67,3 +68,24 @@ def test_a_clock_without_a_time_zone_is_refused():
 
     with pytest.raises(ValueError, match="aware"):
         run(make)
+
+
+def test_tasks_that_wait_for_a_time_see_it_when_their_timers_fire_early() -> None:
+    async def program(loop: SimulatedLoop) -> None:
+        due = 300.1
+        await asyncio.sleep(300.09999999999997)
+
+        async def wait(ticks: int) -> None:
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            rounds = 0
+            while loop.time() < due:
+                rounds += 1
+                assert rounds < 100
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(due):
+                        await asyncio.Event().wait()
+
+        await asyncio.gather(*(wait(ticks) for ticks in range(4)))
+
+    run(program)
