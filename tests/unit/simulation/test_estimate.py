@@ -1,6 +1,7 @@
 """Estimates from recordings: what nodes would offer, and what best-effort pods would get."""
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,10 @@ def test_an_estimate_from_a_recorded_day_agrees_with_a_day_that_it_has_not_seen(
     assert estimated.offered_core_hours > 500
     assert estimated.offered_core_hours == pytest.approx(actual.offered_core_hours, rel=0.05)
     assert estimated.used_core_hours == pytest.approx(actual.used_core_hours, rel=0.05)
+    assert estimated.evicted > 0
     assert actual.evicted > 0
-    assert estimated.evicted == pytest.approx(actual.evicted, rel=0.5)
+    # Evictions are rare events: two days of one cluster differ by about the root of their sum.
+    assert abs(estimated.evicted - actual.evicted) <= 3 * math.sqrt(estimated.evicted + actual.evicted)
 
 
 def test_a_configuration_that_switches_colocation_off_offers_nothing(tmp_path: Path) -> None:
