@@ -35,7 +35,7 @@ class ClusterColocationProfile(KubeObject):
     spec: Spec = msgspec.field(default_factory=Spec)
 
 
-# --- quotas: scheduling.sigs.k8s.io/v1alpha1, quota.koordinator.sh/v1alpha1 -----------------------
+# --- quotas and gangs: scheduling.sigs.k8s.io/v1alpha1, quota.koordinator.sh/v1alpha1 -------------
 
 
 class ElasticQuota(KubeObject):
@@ -65,6 +65,31 @@ class ElasticQuotaProfile(KubeObject):
         node_selector: LabelSelector | None = None
 
     spec: Spec = msgspec.field(default_factory=Spec)
+
+
+class PodGroup(KubeObject):
+    """A gang: pods that are scheduled together. Source: Kubernetes' scheduler-plugins."""
+
+    class Spec(Struct):
+        """How many pods it takes at least, and for how long they may wait for each other."""
+
+        min_member: int = 0
+        min_resources: ResourceList = {}
+        schedule_timeout_seconds: int | None = None
+
+    class PodGroupStatus(Struct):
+        """What its controller has counted."""
+
+        phase: str = ""
+        occupied_by: str = ""
+        scheduled: int = 0
+        running: int = 0
+        succeeded: int = 0
+        failed: int = 0
+        schedule_start_time: str | None = None
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
 
 
 # --- slo.koordinator.sh/v1alpha1 -----------------------------------------------------------------

@@ -115,6 +115,7 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             True,
             koordinator.ElasticQuota,
         ),
+        Resource("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", "PodGroup", True, koordinator.PodGroup),
         Resource(
             "quota.koordinator.sh",
             "v1alpha1",

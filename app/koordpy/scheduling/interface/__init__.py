@@ -32,6 +32,7 @@ from .filtering import (
     PreFilter,
     Victims,
 )
+from .jobs import Job, PlansJobs
 from .numa import NUMATopologyHint, NUMATopologyHintProvider
 from .plan import PlacementPlan, PlannedPod
 from .plugin import Plugin
@@ -59,6 +60,7 @@ from .reservations import (
 )
 from .scoring import MAX_NODE_SCORE, MIN_NODE_SCORE, BeforeScore, PreScore, Score
 from .signing import SignPlugin
+from .tentative import TentativeReserve
 
 __all__ = [
     "MAX_NODE_SCORE",
@@ -80,6 +82,7 @@ __all__ = [
     "ExtenderError",
     "Filter",
     "FindOneNode",
+    "Job",
     "NUMATopologyHint",
     "NUMATopologyHintProvider",
     "NextPod",
@@ -87,6 +90,7 @@ __all__ = [
     "Permit",
     "PlacementPlan",
     "PlannedPod",
+    "PlansJobs",
     "Plugin",
     "PostBind",
     "PostFilter",
@@ -112,6 +116,7 @@ __all__ = [
     "ResizePod",
     "Score",
     "SignPlugin",
+    "TentativeReserve",
     "Victims",
     "any_change",
 ]

@@ -129,7 +129,13 @@ class Filter(TwoForms):
 
 
 class PostFilter:
-    """Called when no node was found, usually to preempt. Only where koordpy is the scheduler itself."""
+    """Called when no node was found, usually to preempt.
+
+    Beside kube-scheduler, whose own preemption cannot help where koordpy alone rejects a pod, it is called
+    after such a filter call if `beside_kube_scheduler`, in the process that holds the Lease.
+    """
+
+    beside_kube_scheduler: ClassVar[bool] = False
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
