@@ -13,7 +13,6 @@ from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.koordinator_args import (
     KOORDINATOR_ARGS,
-    CoschedulingArgs,
     DeviceShareArgs,
     ElasticQuotaArgs,
     NodeNUMAResourceArgs,
@@ -91,13 +90,16 @@ def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed
     }
     assert enabled == {
         "queue_sort": ["PrioritySort"],
+        "pre_enqueue": ["Coscheduling"],
         "pre_filter": ["SchedulingHint"],
         "filter": ["LoadAwareScheduling"],
-        "post_filter": ["DefaultPreemption"],
+        "post_filter": ["Coscheduling", "DefaultPreemption"],
         "score": ["LoadAwareScheduling"],
         "reserve": ["LoadAwareScheduling"],
+        "permit": ["Coscheduling"],
         "pre_bind": ["DefaultPreBind"],
         "bind": ["DefaultBinder"],
+        "post_bind": ["Coscheduling"],
     }
     assert framework.weights == {"LoadAwareScheduling": 2}
     assert set(profiles.missing) == set(KOORDINATOR_ARGS)
@@ -134,11 +136,10 @@ def test_every_wrong_plugin_is_named_at_once() -> None:
 
 def test_every_kind_has_koordinators_defaults() -> None:
     numa, devices = read("NodeNUMAResource"), read("DeviceShare")
-    quota, gang = read("ElasticQuota"), read("Coscheduling")
+    quota = read("ElasticQuota")
     assert isinstance(numa, NodeNUMAResourceArgs)
     assert isinstance(devices, DeviceShareArgs)
     assert isinstance(quota, ElasticQuotaArgs)
-    assert isinstance(gang, CoschedulingArgs)
     assert numa.default_cpu_bind_policy == "FullPCPUs"
     for strategy in (numa.scoring_strategy, numa.numa_scoring_strategy):
         assert strategy.type == "LeastAllocated"
@@ -162,11 +163,6 @@ def test_every_kind_has_koordinators_defaults() -> None:
     assert quota.enable_runtime_quota
     assert quota.enable_min_quota_scale
     assert quota.disable_default_quota_preemption
-    assert (gang.default_timeout, gang.controller_workers, gang.default_match_policy) == (
-        600,
-        1,
-        "once-satisfied",
-    )
 
 
 def test_empty_amounts_and_an_empty_namespace_mean_the_default() -> None:
@@ -200,16 +196,6 @@ def test_empty_amounts_and_an_empty_namespace_mean_the_default() -> None:
             {"systemQuotaGroupMax": {"memory": "-1Gi", "cpu": 1}},
             "args.systemQuotaGroupMax[memory]: elasticQuotaArgs error, systemQuotaGroupMax should be a "
             "positive value, resourceName:memory, got -1Gi",
-        ),
-        (
-            "Coscheduling",
-            {"defaultTimeout": "-1s"},
-            'args.defaultTimeout: Invalid value: "-1s": coeSchedulingArgs DefaultTimeoutSeconds invalid',
-        ),
-        (
-            "Coscheduling",
-            {"controllerWorkers": 0},
-            "args.controllerWorkers: Invalid value: 0: coeSchedulingArgs ControllerWorkers invalid",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_the_shipped_file_runs_the_installed_plugins_in_its_order(skip_missing: 
     assert filters.index("LoadAwareScheduling") < filters.index("Reservation")
     assert [name for name, _ in enabled.at("bind", Bind)][-1] == "DefaultBinder"
     weights = profiles.frameworks["koord-scheduler"].weights
-    assert weights == {"LoadAwareScheduling": 1, "Reservation": 5000}
+    assert weights == {"LoadAwareScheduling": 1, "Reservation": 5000, "Coscheduling": 1}
 
 
 def test_fields_of_the_shipped_file_without_effect_are_named() -> None:

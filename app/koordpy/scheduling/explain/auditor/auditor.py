@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from koordpy.api import qos
 from koordpy.api.core import Pod
-from koordpy.api.gangs import gang_name
+from koordpy.api.gang.membership import gang_name
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.explain.decisions import ENDS, Decision, Step
 from koordpy.scheduling.interface.auditor import Auditor, RecordType

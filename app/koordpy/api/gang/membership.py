@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .core import Pod
+from koordpy.api.core import Pod
 
 LABEL_POD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
 LABEL_LIGHTWEIGHT_POD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io/name"
@@ -17,3 +17,14 @@ def gang_name(pod: Pod) -> str:
         or meta.labels.get(LABEL_LIGHTWEIGHT_POD_GROUP)
         or meta.annotations.get(ANNOTATION_GANG_NAME, "")
     )
+
+
+def gang_id(pod: Pod) -> str:
+    """Return the ID of a pod's gang, `namespace/name`; empty if it has none."""
+    name = gang_name(pod)
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+def names_pod_group(pod: Pod) -> bool:
+    """Return whether a pod names a PodGroup, which alone then describes the gang."""
+    return bool(pod.metadata.labels.get(LABEL_POD_GROUP))
