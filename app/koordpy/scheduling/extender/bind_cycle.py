@@ -26,6 +26,7 @@ from koordpy.cluster.retry import retried
 from koordpy.scheduling.cycle.fence import Closed, Fence
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.plans import Plans
+from koordpy.scheduling.cycle.tentative import TentativeReserves
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import Histories
 from koordpy.scheduling.framework.framework import Framework
@@ -37,6 +38,7 @@ from koordpy.scheduling.framework.metrics import (
     counter,
     histogram,
 )
+from koordpy.scheduling.gangs.held import HeldPlans
 from koordpy.scheduling.interface.cycle_state import SCORED
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
@@ -77,6 +79,9 @@ class BindCycle:
         decisions: Decisions,
         histories: Histories,
         plans: Plans,
+        fence: Fence,
+        held: HeldPlans,
+        tentative: TentativeReserves,
     ) -> None:
         self.profiles = profiles
         self.handle = handle
@@ -85,7 +90,7 @@ class BindCycle:
         self.decisions = decisions
         self.histories = histories
         self.plans = plans
-        self.fence = Fence(handle.clock)
+        self.fence, self.held, self.tentative = fence, held, tentative
         self.on_asked: Callable[[], None] | None = None
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""
@@ -210,16 +215,23 @@ class BindCycle:
 
     async def _place(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
         scored = attempt.state
-        status = self._filter_again(attempt, node_name)
-        if not status.is_success:
-            return status
-        with Placement(attempt.framework, attempt.state, attempt.pod, node_name) as placement:
+        held = self.held.take(attempt.pod.metadata.uid, node_name)
+        self.tentative.unreserve(attempt.pod.metadata.uid)
+        if held is None:
+            status = self._filter_again(attempt, node_name)
+            if not status.is_success:
+                return status
+        else:
+            attempt.state = held.state
+        with held or Placement(attempt.framework, attempt.state, attempt.pod, node_name) as placement:
             attempt.placement = placement
             attempt.shed()
             attempt.decision.become("binding", node_name)
-            attempt.state.write(SCORED, scored)
-            status = placement.reserve()
-            attempt.state.delete(SCORED)  # a pod that waits in Permit keeps no more than it needs
+            status = SUCCESS
+            if held is None:
+                attempt.state.write(SCORED, scored)
+                status = placement.reserve()
+                attempt.state.delete(SCORED)  # a pod that waits in Permit keeps no more than it needs
             attempt.pod = placement.pod
             if status.is_success:
                 status = placement.permit()
@@ -326,12 +338,14 @@ class BindCycle:
         if placement is None or not status.is_success:
             decision.fail("superseded" if attempt.is_superseded else "failed", status)
             self.plans.failed(attempt.pod)
+            self.held.release_of(attempt.pod, "failed", f"could not be bound: {status.message}")
             framework.handle.report_failure(
                 Failure(attempt.pod, status, node_name=node_name, state=attempt.state)
             )
             result = "unschedulable" if status.is_rejected else "error"
         else:
             decision.bound(node_name, placement.binding.annotations)
+            self.held.bound(attempt.pod.metadata.uid)
             placement.post_bind()
             now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
             self._bound.append(_Bound(now, lists, attempt.pod, node_name, framework.handle))

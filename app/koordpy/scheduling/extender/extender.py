@@ -20,9 +20,12 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.plans import Plans
+from koordpy.scheduling.cycle.tentative import TentativeReserves
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import PODS, Histories
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.metrics import (
     ATTEMPT_DURATION,
     ATTEMPTS,
@@ -33,6 +36,7 @@ from koordpy.scheduling.framework.metrics import (
     counter,
     histogram,
 )
+from koordpy.scheduling.gangs.jobs import Answer, Jobs
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
@@ -121,7 +125,20 @@ class Extender:
         self._recheck = Recheck(handle)
         self._ungated = UngatedPods(self.histories)
         self.plans = Plans(profiles.frameworks.values(), handle)
-        self.binds = BindCycle(profiles, handle, self.attempts, self.decisions, self.histories, self.plans)
+        fence = Fence(handle.clock)
+        self.jobs = Jobs(profiles, handle, fence)
+        self.tentative = TentativeReserves(handle.clock)
+        self.binds = BindCycle(
+            profiles,
+            handle,
+            self.attempts,
+            self.decisions,
+            self.histories,
+            self.plans,
+            fence,
+            self.jobs.held,
+            self.tentative,
+        )
         handle.on(Pod, delete=self._pod_deleted)
         if is_light:
             light.check(profiles.frameworks.values())
@@ -162,18 +179,24 @@ class Extender:
             decision.fail("error", Status.failed(refusal))
             self.histories.broke(pod, refusal)
             return wire.error_result(refusal), None
+        self.tentative.unreserve(pod.metadata.uid)
         enqueued = framework.run_pre_enqueue(pod)
-        found = None
-        if self._batches is not None and enqueued.is_success and not self.plans.node_of(pod):
+        found, job = None, None
+        if enqueued.is_success:
+            job = self._job(framework, pod, candidates)
+        if self._batches is not None and enqueued.is_success and job is None and not self.plans.node_of(pod):
             found = self._batches.find(pod, candidates)
         if found is not None:
             kept = self._take_over(attempt, *found)
+            self.tentative.reserve(framework, attempt.state, pod)
             self._observe(framework.profile_name, began, found[0].outcome)
             decision.took("filter", time.perf_counter() - began)
             return self._answer(attempt, kept, candidates), None
         nodes, unknown = candidates.selected
         attempt.moment, attempt.hidden_version = self.nodes.moment, self.nodes.hidden.version
-        if enqueued.is_success:
+        if job is not None:
+            attempt.state, outcome = job.state, job.outcome
+        elif enqueued.is_success:
             self.plans.begin(attempt.state, pod, nodes)
             outcome = framework.find_feasible(attempt.state, pod, nodes)
         else:
@@ -202,11 +225,19 @@ class Extender:
             decision.fail("unschedulable", status)
             self._failed(attempt, status, outcome)
             message = status.message
-        else:
+        elif job is None:
             self.plans.found(attempt.state, pod)
+            self.tentative.reserve(framework, attempt.state, pod)
         self.histories.filtered(pod, decision.started, outcome, fitting, message)
         answer = self._answer(attempt, kept, candidates, failed, unresolvable)
         return answer, attempt if len(kept) > 1 and framework.scores else None
+
+    def _job(self, framework: Framework, pod: Pod, candidates: Candidates) -> Answer | None:
+        """Return the answer for a pod that is placed together with others."""
+        if not self.jobs.concerns(framework, pod):
+            return None
+        self.binds.asked()
+        return self.jobs.answer(framework, pod, candidates.selected[0])
 
     def _take_over(self, attempt: Attempt, ranking: Ranking, row: int) -> NodeSet:
         """Place a pod with the results of an identical one; return its node."""
@@ -361,7 +392,8 @@ class Extender:
         return wire.error_result(error) if error else wire.BOUND
 
     def close(self, why: str) -> None:
-        """Fail all binds that wait in Permit, and later ones that would have to wait."""
+        """Fail all binds that wait in Permit, and later ones that would have to wait; release all plans."""
+        self.jobs.held.close(why)
         self.binds.close(why)
 
     # --- bookkeeping -----------------------------------------------------------------------------
@@ -369,6 +401,7 @@ class Extender:
     def _pod_deleted(self, pod: Pod) -> None:
         if self._chooser is not None:
             self._chooser.withdraw(pod)
+        self.tentative.unreserve(pod.metadata.uid)
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is None:
             return

@@ -16,6 +16,7 @@ from koordpy.scheduling.interface import (
     Plugin,
     PreEnqueue,
     QueueSort,
+    TentativeReserve,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gates import OPPORTUNISTIC_BATCHING, scheduling_gates
@@ -66,6 +67,8 @@ class Framework:
         self.numa_hint_providers = [p for _, p in by_point.having(NUMATopologyHintProvider)]
         self.reservations = ReservationPhase(self.plugins, handle.debug_flags)
 
+        self.tentative = by_point.at("reserve", TentativeReserve)
+        """The plugins that count pods between filter and bind, with their names."""
         self.signer = Signer(by_point, enabled=gates.enabled(OPPORTUNISTIC_BATCHING))
 
         # The phases do the work; their methods are the framework's.

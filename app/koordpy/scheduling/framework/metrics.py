@@ -67,6 +67,26 @@ PREEMPTION_VICTIMS = Histogram(
 WAITING_PODS = Gauge(
     "koordpy_extender_waiting_pods", "Bind calls held open because a Permit plugin makes the pod wait."
 )
+JOB_PLANS = Counter(
+    "koordpy_job_plans_total",
+    "Plans of jobs, whose pods are placed together, by result: planned, unschedulable, error.",
+    ["profile", "result"],
+)
+JOB_PLAN_DURATION = Histogram(
+    "koordpy_job_plan_duration_seconds",
+    "Time to plan all pods of a job.",
+    ["profile", "result"],
+    buckets=_exponential(0.001, 2, 14),
+)
+PLANS_ENDED = Counter(
+    "koordpy_job_plans_ended_total",
+    "Plans of jobs by how they ended: bound, or released because of timeout, pod_gone, node_gone, "
+    "contradicted, failed, lease_lost, shutdown.",
+    ["reason"],
+)
+HELD_PODS = Gauge(
+    "koordpy_job_held_pods", "Pods of planned jobs whose nodes are held and that are not being bound yet."
+)
 ATTEMPTS_KEPT = Gauge(
     "koordpy_extender_attempts", "Attempts between filter and bind whose cycle state is kept."
 )

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 
+from .cycle_state import StateKey
 from .status import Status
+
+MOVED: StateKey[bool] = StateKey("koordpy.dev/moved")
+"""In Unreserve: the pod is placed on another node at once, so the other pods of its job keep their nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,10 @@ class Job:
 
 class PlansJobs:
     """Knows which pods are placed together. Runs where PreFilter is enabled; the first plugin decides."""
+
+    def may_plan(self, pod: Pod) -> bool:
+        """Return whether a pod may be in a job at all, decided by the pod alone: asked for every pod."""
+        return True
 
     def job_of(self, pod: Pod) -> Job | None:
         """Return the job that a pod is to be planned with now, None if it is scheduled by itself.

@@ -1,0 +1,1 @@
+"""Jobs, whose pods are placed together: planned whole, and held until they are bound."""

@@ -1,0 +1,157 @@
+"""Jobs beside kube-scheduler: where a filter call for one pod of a job leads.
+
+The first filter call plans the whole job; the filter calls of its other pods are answered with their planned
+nodes, and all bind calls take over what is held for them. kube-scheduler decides in which order it asks and
+which nodes it offers: if the planned node of a pod is not among them, the pod is placed again on one of
+those, unless a plugin has planned the nodes of the job together.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.cycle.fence import Fence
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.framework.metrics import JOB_PLAN_DURATION, JOB_PLANS, counter, histogram
+from koordpy.scheduling.interface import Job, PlansJobs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.jobs import MOVED
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.profiles.profiles import Profiles
+
+from .held import HeldPlan, HeldPlans
+from .planner import NoRoom, Planned, Planner
+from .refusals import Refusals
+
+log = logging.getLogger(__name__)
+
+NOT_LEADING = (
+    "another process of koordpy holds the Lease, or none does yet: pods of jobs are planned by its holder"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a filter call for a pod of a job.
+
+    `refused` is set if the job was planned just now and does not fit. `nominate` is whether kube-scheduler
+    must be made to offer the planned node of the pod, which it has not.
+    """
+
+    state: CycleState
+    outcome: FilterOutcome
+    refused: NoRoom | None = None
+    nominate: str = ""
+
+
+class Jobs:
+    """The jobs of the profiles of a process."""
+
+    def __init__(self, profiles: Profiles, handle: Handle, fence: Fence) -> None:
+        self._fence, self._nodes = fence, handle.nodes
+        self._handle = handle
+        self._planners = {
+            name: plugins[0][1]
+            for name, framework in profiles.frameworks.items()
+            if (plugins := framework.enabled.at("pre_filter", PlansJobs))
+        }
+        self._planner = Planner(profiles, handle)
+        self.held = HeldPlans(handle, fence)
+        self._refusals = Refusals(handle) if self._planners else None
+
+    def concerns(self, framework: Framework, pod: Pod) -> bool:
+        """Return whether a pod may be one of a job: cheap, for every filter call."""
+        plans = self._planners.get(framework.profile_name)
+        return plans is not None and plans.may_plan(pod)
+
+    def answer(self, framework: Framework, pod: Pod, nodes: NodeSet) -> Answer | None:
+        """Answer a filter call; None if the pod is scheduled by itself."""
+        plans = self._planners.get(framework.profile_name)
+        if plans is None or self._refusals is None:
+            return None
+        plan = self.held.of(pod.metadata.uid)
+        if plan is not None:
+            return self._held(plan, pod, nodes)
+        job = plans.job_of(pod)
+        if job is None:
+            return None
+        status = self._refusals.take(pod)
+        if status is not None:
+            return _rejected(status, nodes)
+        if not self._fence.term:
+            return _rejected(Status.failed(NOT_LEADING), nodes)
+        return self._planned(plans, job, framework, pod, nodes)
+
+    def _planned(self, plans: PlansJobs, job: Job, framework: Framework, pod: Pod, nodes: NodeSet) -> Answer:
+        """Plan a job. A plugin that raises fails the attempt and leaves nothing behind."""
+        assert self._refusals is not None
+        began = time.perf_counter()
+        with self._refusals.ignoring_releases():
+            plans.planning(job)
+            try:
+                result = self._planner.plan(job, pod, nodes)
+            except Exception as error:
+                log.exception("planning %s failed", job.id)
+                plans.job_refused(job, Status.failed(error))
+                raise
+        if isinstance(result, NoRoom):
+            plans.job_refused(job, result.status)
+            self._refusals.add(job, pod, result.status)
+            label = "unschedulable" if result.status.is_rejected else "error"
+        else:
+            held = self.held.hold(result)
+            plans.job_planned(job, {uid: each.node_name for uid, each in held.placements.items()})
+            label = "planned"
+        counter(JOB_PLANS, framework.profile_name, label).inc()
+        took = time.perf_counter() - began
+        histogram(JOB_PLAN_DURATION, framework.profile_name, label).observe(took)
+        if isinstance(result, Planned):
+            log.info("%s: %d pods planned in %.0f ms", job.id, len(result.placements), took * 1e3)
+            return self._held(held, pod, nodes)
+        rejected = _rejected(result.status, nodes)
+        return Answer(rejected.state, rejected.outcome, refused=result)
+
+    def _held(self, plan: HeldPlan, pod: Pod, nodes: NodeSet) -> Answer:
+        """Answer with the node that is held for a pod, or with another one of those offered."""
+        placement = plan.placements[pod.metadata.uid]
+        found = _only(nodes, placement.node_name)
+        if found is not None:
+            return Answer(placement.state, FilterOutcome(found, np.ones(1, np.bool_)))
+        if plan.is_pinned:
+            status = Status.unresolvable(
+                f"planned together with its job on node {placement.node_name}, "
+                "which kube-scheduler has not offered"
+            )
+            rejected = _rejected(status, nodes)
+            return Answer(rejected.state, rejected.outcome, nominate=placement.node_name)
+        placement.state.write(MOVED, True)
+        placement.roll_back("another node is offered")
+        again = self._planner.place_again(pod, nodes)
+        if isinstance(again, Status):
+            self.held.moved_nowhere(plan, pod)
+            return _rejected(
+                Status.unresolvable(f"{plan.job.id} is to be planned again: {again.message}"), nodes
+            )
+        self.held.replace(plan, pod.metadata.uid, again)
+        found = _only(nodes, again.node_name)
+        assert found is not None
+        return Answer(again.state, FilterOutcome(found, np.ones(1, np.bool_)))
+
+
+def _only(nodes: NodeSet, name: str) -> NodeSet | None:
+    """Return a set of one node of a set by its name."""
+    row = nodes.table.row_of(name)
+    at = np.flatnonzero(nodes.rows == row) if row is not None else ()
+    return nodes.pick(np.asarray(at, np.int64)) if len(at) else None
+
+
+def _rejected(status: Status, nodes: NodeSet) -> Answer:
+    error = None if status.is_rejected else status
+    outcome = FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), prefilter=status, error=error)
+    return Answer(CycleState(), outcome)

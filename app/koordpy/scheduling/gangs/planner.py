@@ -1,0 +1,183 @@
+"""Places all pods of a job, one after the other, before any of them is bound.
+
+Each pod goes through a whole cycle, with kube-scheduler's in-tree plugins, and what it takes is reserved at
+once by a `Placement`: so the next pod sees it, in every plugin, and nothing is simulated. Nothing is awaited,
+so nothing interleaves: two jobs can never both be half planned and wait for each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface import Job, PlacementPlan
+from koordpy.scheduling.interface.cycle_state import SCORED, CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE
+from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.profiles.profiles import Profiles
+
+from .alike import Alike
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A job that fits: the placements, reserved, by the UIDs of their pods.
+
+    `is_pinned` means that a plugin planned the nodes of all pods together, so that none can go elsewhere.
+    """
+
+    job: Job
+    placements: Mapping[str, Placement]
+    is_pinned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """A job that does not fit; nothing is reserved.
+
+    `status` is what all its pods are told. `pod` is the first one without a node, `state` and `outcome` are
+    those of its cycle, in which the pods before it had their nodes; `outcome` is None if a plugin failed.
+    """
+
+    job: Job
+    status: Status
+    pod: Pod
+    state: CycleState
+    outcome: FilterOutcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A pod without a node."""
+
+    status: Status
+    state: CycleState
+    outcome: FilterOutcome | None
+
+
+class Planner:
+    """Plans jobs with the profiles of a process."""
+
+    def __init__(self, profiles: Profiles, handle: Handle) -> None:
+        self._profiles, self._nodes, self._rng = profiles, handle.nodes, handle.rng
+
+    def plan(self, job: Job, first: Pod, candidates: NodeSet) -> Planned | NoRoom:
+        """Place the pods of a job, `first` before the others and only on one of its candidates."""
+        placed: dict[str, Placement] = {}
+        failed: tuple[Pod, _Failed] | None = None
+        plan: PlacementPlan | None = None
+        alike = Alike(len(job.pods))
+        uid = first.metadata.uid
+        others = [pod for pod in job.pods if pod.metadata.uid != uid]
+        left = {pod.metadata.uid for pod in job.pods}
+        for pod in (first, *others):
+            left.discard(pod.metadata.uid)
+            if plan is not None and pod.metadata.uid not in plan.node_of:
+                continue
+            nodes = candidates if pod is first else self._nodes.all()
+            found = self._place(pod, nodes, plan, alike if pod is not first else None)
+            if plan is None and isinstance(found, _Failed) and (made := found.state.read(PLAN)) is not None:
+                plan = made
+                found = self._place(pod, self._nodes.all(), plan, None)
+            if isinstance(found, Placement):
+                placed[pod.metadata.uid] = found
+                plan = plan or found.state.read(PLAN)
+                continue
+            failed = failed or (pod, found)
+            if pod is first or plan is not None or not job.suffices(placed.keys() | left):
+                break
+        if placed.get(uid) is not None and job.suffices(placed.keys()):
+            return Planned(job, placed, plan is not None)
+        for placement in reversed(placed.values()):
+            placement.roll_back("the job that the pod belongs to does not fit")
+        pod, why = failed or (first, _Failed(Status.unschedulable("too few pods"), CycleState(), None))
+        return NoRoom(job, _no_room(job, len(placed), pod, why), pod, why.state, why.outcome)
+
+    def place_again(self, pod: Pod, nodes: NodeSet) -> Placement | Status:
+        """Place one pod of a planned job on other nodes; what it had must be released before."""
+        found = self._place(pod, nodes, None, None)
+        return found if isinstance(found, Placement) else found.status
+
+    # --- one pod ---------------------------------------------------------------------------------
+
+    def _place(
+        self, pod: Pod, nodes: NodeSet, plan: PlacementPlan | None, alike: Alike | None
+    ) -> Placement | _Failed:
+        """Find a node for a pod, and reserve there."""
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        whole = self._profiles.whole_of(pod.spec.scheduler_name)
+        if framework is None or whole is None:
+            name = pod.spec.scheduler_name
+            return _Failed(Status.unresolvable(f"no profile for schedulerName {name!r}"), CycleState(), None)
+        if plan is not None:
+            nodes, _ = self._nodes.select([plan.node_of[pod.metadata.uid]])
+        elif alike is not None:
+            again = alike.next(whole, pod, self._nodes)
+            if again is not None:
+                state, node_name = again
+                placement, status = self._reserve(framework, state, pod, node_name)
+                if status.is_success:
+                    return placement
+        return self._whole_cycle(framework, whole, pod, nodes, plan, alike)
+
+    def _whole_cycle(
+        self,
+        framework: Framework,
+        whole: Framework,
+        pod: Pod,
+        nodes: NodeSet,
+        plan: PlacementPlan | None,
+        alike: Alike | None,
+    ) -> Placement | _Failed:
+        state = whole.new_state()
+        if plan is not None:
+            state.write(PLANNED_NODE, plan.node_of[pod.metadata.uid])
+        outcome = whole.find_feasible(state, pod, nodes)
+        if outcome.error is not None:
+            return _Failed(outcome.error, state, None)
+        if not outcome.prefilter.is_success or not outcome.feasible.any():
+            return _Failed(outcome.prefilter, state, outcome)
+        kept = outcome.kept
+        if len(kept) == 1 or not whole.scores:
+            best = 0
+        else:
+            scores, status = whole.run_score(state, pod, kept)
+            if scores is None:
+                return _Failed(status, state, None)
+            equal = np.flatnonzero(scores.total == scores.total.max())
+            best = int(equal[self._rng.randrange(len(equal))])
+            if alike is not None and state.read(PLAN) is None:
+                alike.found(whole, pod, state, scores, best)
+        placement, status = self._reserve(framework, state, pod, kept.names[best])
+        return placement if status.is_success else _Failed(status, state, outcome)
+
+    def _reserve(
+        self, framework: Framework, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[Placement, Status]:
+        placement = Placement(framework, state, pod, node_name)
+        state.write(SCORED, state)
+        status = placement.reserve()
+        state.delete(SCORED)
+        if not status.is_success:
+            placement.roll_back(status.message)
+        return placement, status
+
+
+def _no_room(job: Job, placed: int, pod: Pod, failed: _Failed) -> Status:
+    """Return what all pods of a job are told. An eviction for one of them alone would not help."""
+    status, outcome = failed.status, failed.outcome
+    reason = status.message or status.code.name
+    if outcome is not None and status.is_success:
+        reason = outcome.message()
+    if status.plugin:
+        reason = f"{status.plugin}: {reason}"
+    text = f"{placed} of {len(job.pods)} pods of {job.id} fit; pod {pod.metadata.key} does not: {reason}"
+    if not (status.is_success or status.is_rejected):
+        return Status.failed(text)
+    return Status.unresolvable(text)

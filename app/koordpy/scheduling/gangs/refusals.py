@@ -1,0 +1,86 @@
+"""Jobs that did not fit: their other pods are told so without planning the job again for each of them.
+
+A refusal holds until something may have made room. That a pod came or was moved makes none.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from koordpy.api.core import Node, Pod
+from koordpy.cluster.nodes import NodeTable
+from koordpy.lib.bounded_lru import BoundedLru
+from koordpy.scheduling.interface import Job
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import Status
+
+SECONDS = 30.0
+"""After this time a job is planned again even if nothing that is known here has changed: plugins have state
+of their own."""
+
+FRESH_SECONDS = 0.5
+"""So long a refusal holds in any case: in a busy cluster room appears all the time."""
+
+REFUSED_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    status: Status
+    at: float
+    """Monotonic seconds."""
+    released: int
+
+
+class Refusals:
+    """The latest refusals, by the UIDs of the pods that have not been told yet."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._clock, self._nodes = handle.clock, handle.nodes
+        self._untold: BoundedLru[str, _Refusal] = BoundedLru("refused pods of jobs", REFUSED_BYTES)
+        self._releases = _Releases(handle.nodes)
+        handle.on(Node, self._releases.changed, lambda _, node: self._releases.changed(node))
+
+    @contextmanager
+    def ignoring_releases(self) -> Iterator[None]:
+        """Do not count what is released within: a plan that is rolled back makes no room for others."""
+        before = self._releases.count
+        try:
+            yield
+        finally:
+            self._releases.count = before
+
+    def add(self, job: Job, told: Pod, status: Status) -> None:
+        """Keep what the other pods of a job are to be told."""
+        refusal = _Refusal(status, self._clock.monotonic(), self._releases.count)
+        for pod in job.pods:
+            if pod.metadata.uid != told.metadata.uid:
+                self._untold.put(pod.metadata.uid, refusal, 200)
+
+    def take(self, pod: Pod) -> Status | None:
+        """Return what a pod is to be told, once; None if its job is to be planned."""
+        refusal = self._untold.pop(pod.metadata.uid)
+        if refusal is None:
+            return None
+        age = self._clock.monotonic() - refusal.at
+        if age < FRESH_SECONDS or (age < SECONDS and refusal.released == self._releases.count):
+            return refusal.status
+        return None
+
+
+class _Releases:
+    """Counts what may have made room on nodes."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.count = 0
+        nodes.on_pods(self._placed, self._displaced)
+
+    def changed(self, _: Node) -> None:
+        """Count a new or changed node."""
+        self.count += 1
+
+    def _placed(self, row: int, pod: Pod) -> None:
+        pass
+
+    def _displaced(self, row: int, pod: Pod) -> None:
+        self.count += 1

@@ -1,0 +1,1 @@
+"""Jobs: planning and holding."""
