@@ -53,6 +53,10 @@ NOT_SEEN = {
         "koordpy-worker-slo: get noderesourcetopologies.topology.node.k8s.io",
         "koordpy-worker-slo: patch noderesourcetopologies.topology.node.k8s.io",
         "koordpy-worker-slo: patch events.events.k8s.io",
+        # No profile of a quota tree is created.
+        "koordpy-worker-slo: patch elasticquotaprofiles.quota.koordinator.sh",
+        "koordpy-worker-slo: create elasticquotas.scheduling.sigs.k8s.io",
+        "koordpy-worker-slo: patch elasticquotas.scheduling.sigs.k8s.io",
     },
     "koordpy-qos-agent": {
         # A caller of the debug API with a token.

@@ -26,7 +26,13 @@ from koordpy.api.core import (
     Secret,
     StatefulSet,
 )
-from koordpy.api.koordinator import NodeMetric, NodeResourceTopology, NodeSLO
+from koordpy.api.koordinator import (
+    ElasticQuota,
+    ElasticQuotaProfile,
+    NodeMetric,
+    NodeResourceTopology,
+    NodeSLO,
+)
 from koordpy.api.meta import KubeObject, format_time
 from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.pod_migration_job import SUCCEEDED, PodMigrationJob
@@ -316,6 +322,7 @@ async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connect
         late = [worker.cluster.late_store(type_) for type_ in LATE]
         await until(lambda: all(store.synced for store in late))
         await use_slo_controllers(client)
+        await use_quota_profiles(client)
     not_seen = (
         # The policy Delete; a job whose time to live is over.
         "delete pods",
@@ -383,6 +390,19 @@ async def use_slo_controllers(client: Client) -> None:
     for type_ in (NodeMetric, NodeSLO):
         while any(item.metadata.name == "colocated" for item in await client.list_all(type_)):
             await asyncio.sleep(0.05)
+
+
+async def use_quota_profiles(client: Client) -> None:
+    """Add a profile, whose quota is created, and change the labels of the quota."""
+    spec: dict[str, Any] = {"quotaName": "root-of-all", "nodeSelector": {}}
+    profile = {"metadata": {"name": "all", "namespace": "default"}, "spec": spec}
+    await create(client, resource_of(ElasticQuotaProfile), profile)
+    while not any(quota.metadata.name == "root-of-all" for quota in await client.list_all(ElasticQuota)):
+        await asyncio.sleep(0.05)
+    changed = {"spec": {"quotaLabels": {"team": "a"}}}
+    await client.patch(ElasticQuotaProfile, "default", "all", changed)
+    while "team" not in (await client.get(ElasticQuota, "default", "root-of-all")).metadata.labels:
+        await asyncio.sleep(0.05)
 
 
 async def seen(client: Client, type_: Any, condition: Callable[[Any], bool]) -> None:

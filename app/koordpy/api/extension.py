@@ -16,6 +16,7 @@ LABEL_QUOTA_ALLOW_FORCE_UPDATE = "quota.scheduling.koordinator.sh/allow-force-up
 LABEL_QUOTA_ALLOW_LENT_RESOURCE = "quota.scheduling.koordinator.sh/allow-lent-resource"
 LABEL_QUOTA_PREEMPTIBLE = "quota.scheduling.koordinator.sh/preemptible"
 LABEL_QUOTA_TREE_ID = "quota.scheduling.koordinator.sh/tree-id"
+LABEL_QUOTA_PROFILE = "quota.scheduling.koordinator.sh/profile"
 LABEL_CONTROLLER_MANAGED = "config.koordinator.sh/controller-managed"
 LABEL_RESERVATION_IGNORED = "scheduling.koordinator.sh/reservation-ignored"
 LABEL_RESERVATION_ORDER = "scheduling.koordinator.sh/reservation-order"
@@ -60,6 +61,9 @@ ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED = (
 ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED = (
     "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
 )
+ANNOTATION_QUOTA_TOTAL_RESOURCE = "quota.scheduling.koordinator.sh/total-resource"
+ANNOTATION_QUOTA_UNSCHEDULABLE_RESOURCE = "quota.scheduling.koordinator.sh/unschedulable-resource"
+ANNOTATION_QUOTA_RESOURCE_KEYS = "quota.scheduling.koordinator.sh/resource-keys"
 ANNOTATION_QUOTA_GUARANTEED = "quota.scheduling.koordinator.sh/guaranteed"
 ANNOTATION_QUOTA_MAX_STRICT_CHECK_RESOURCE_KEYS = (
     "quota.scheduling.koordinator.sh/max-strict-check-resource-keys"

@@ -60,8 +60,11 @@ class ElasticQuotaProfile(KubeObject):
     """The nodes that belong to a quota tree; the tree is named by a label."""
 
     class Spec(Struct):
-        """The node selector."""
+        """The root quota of the tree, the labels that it gets, its nodes, and what share of them it has."""
 
+        quota_name: str = ""
+        quota_labels: dict[str, str] = {}
+        resource_ratio: str | None = None
         node_selector: LabelSelector | None = None
 
     spec: Spec = msgspec.field(default_factory=Spec)

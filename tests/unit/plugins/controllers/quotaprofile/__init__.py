@@ -1,0 +1,1 @@
+"""Quota profiles."""
