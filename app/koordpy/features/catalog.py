@@ -51,7 +51,9 @@ from koordpy.scheduling.interface import (
     Filter,
     FindOneNode,
     NodeTransformer,
+    PlansJobs,
     Plugin,
+    PostFilter,
     Preempt,
     PreEnqueue,
     PreFilter,
@@ -132,8 +134,11 @@ def _rights_of_points(plugin: type[Plugin]) -> Iterator[Right]:
         return
     if issubclass(plugin, EnqueueExtensions | PreEnqueue):
         yield Right("patch", "pods")  # to be tried again; gates
+    if issubclass(plugin, PreEnqueue | PlansJobs) or (
+        issubclass(plugin, PostFilter) and plugin.beside_kube_scheduler
+    ):
+        yield Right("patch", "pods/status")  # conditions, nominations
     if issubclass(plugin, PreEnqueue):
-        yield Right("patch", "pods/status")
         yield Right("create", "events", "events.k8s.io")
         yield Right("patch", "events", "events.k8s.io")
 

@@ -141,6 +141,8 @@ class ExtenderPart(Part):
         gates = PreEnqueueGates(self.profiles, self.handle(), process.client, self.observers.events)
         if gates:
             self.election.add("PreEnqueue gates", gates.run)
+        if self.extender.post_filters:
+            self.election.add("PostFilter", self.extender.post_filters.run)
         if self.observers.explanations is not None:
             self.election.add("ScheduleExplanations", self.observers.explanations.run)
         if self.network_topology is not None:

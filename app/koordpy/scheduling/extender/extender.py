@@ -40,7 +40,7 @@ from koordpy.scheduling.gangs.jobs import Answer, Jobs
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.recheck import Recheck
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
@@ -53,6 +53,7 @@ from .batching import Batches, Ranking
 from .bind_cycle import BindCycle, Gone
 from .candidates import Candidates
 from .node_choice import Chooser
+from .post_filter import PostFilters
 from .pre_enqueue import UngatedPods
 from .scoring import score_kept, score_others
 from .settings import NodeChoice
@@ -139,6 +140,7 @@ class Extender:
             self.jobs.held,
             self.tentative,
         )
+        self.post_filters = PostFilters(profiles, handle, self.jobs)
         handle.on(Pod, delete=self._pod_deleted)
         if is_light:
             light.check(profiles.frameworks.values())
@@ -225,6 +227,7 @@ class Extender:
             decision.fail("unschedulable", status)
             self._failed(attempt, status, outcome)
             message = status.message
+            self._post_filter(attempt, outcome, job)
         elif job is None:
             self.plans.found(attempt.state, pod)
             self.tentative.reserve(framework, attempt.state, pod)
@@ -238,6 +241,19 @@ class Extender:
             return None
         self.binds.asked()
         return self.jobs.answer(framework, pod, candidates.selected[0])
+
+    def _post_filter(self, attempt: Attempt, outcome: FilterOutcome, job: Answer | None) -> None:
+        """Have plugins preempt if kube-scheduler cannot, and have a planned node offered."""
+        pod = attempt.pod
+        if job is None:
+            if not outcome.prefilter.is_success:
+                self.post_filters.ask(pod, attempt.state, outcome)
+        elif job.refused is not None:
+            refused = job.refused
+            self.post_filters.ask(refused.pod, refused.state, refused.outcome)
+        elif job.nominate:
+            self.handle.spawn(self.post_filters.nominate(pod, PostFilterResult(job.nominate, override=True)))
+            self.handle.queue.activate((pod,))
 
     def _take_over(self, attempt: Attempt, ranking: Ranking, row: int) -> NodeSet:
         """Place a pod with the results of an identical one; return its node."""

@@ -85,6 +85,10 @@ class Framework:
         self.run_post_filter = timed_async("PostFilter", profile_name, post_filters.run_post_filter)
         self.has_post_filter = post_filters.enabled
         """Whether any plugin preempts for pods that fit nowhere."""
+        beside = PostFilterPhase(by_point, beside_kube_scheduler=True)
+        self.run_post_filter_beside = timed_async("PostFilter", profile_name, beside.run_post_filter)
+        self.preempts_beside = beside.enabled
+        """Whether any plugin preempts beside kube-scheduler."""
         self.explain_failure = post_filters.explain_failure
         self.run_preempt = post_filters.run_preempt
         scores = ScorePhase(by_point, weights)

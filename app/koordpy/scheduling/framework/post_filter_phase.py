@@ -19,10 +19,14 @@ log = logging.getLogger(__name__)
 
 
 class PostFilterPhase:
-    """The plugins that run when a pod fits nowhere."""
+    """The plugins that run when a pod fits nowhere; on request those alone that do beside kube-scheduler."""
 
-    def __init__(self, enabled: EnabledPlugins) -> None:
-        self._post_filter = enabled.at("post_filter", PostFilter)
+    def __init__(self, enabled: EnabledPlugins, *, beside_kube_scheduler: bool = False) -> None:
+        self._post_filter = [
+            (name, plugin)
+            for name, plugin in enabled.at("post_filter", PostFilter)
+            if plugin.beside_kube_scheduler or not beside_kube_scheduler
+        ]
         self.enabled = bool(self._post_filter)
         """Whether there is any PostFilter plugin."""
         self._preempt = enabled.at("post_filter", Preempt)

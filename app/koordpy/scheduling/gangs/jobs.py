@@ -65,6 +65,10 @@ class Jobs:
         self.held = HeldPlans(handle, fence)
         self._refusals = Refusals(handle) if self._planners else None
 
+    def __bool__(self) -> bool:
+        """Whether any plugin places pods together."""
+        return bool(self._planners)
+
     def concerns(self, framework: Framework, pod: Pod) -> bool:
         """Return whether a pod may be one of a job: cheap, for every filter call."""
         plans = self._planners.get(framework.profile_name)
@@ -87,6 +91,31 @@ class Jobs:
         if not self._fence.term:
             return _rejected(Status.failed(NOT_LEADING), nodes)
         return self._planned(plans, job, framework, pod, nodes)
+
+    def examine(self, framework: Framework, pod: Pod) -> NoRoom | None:
+        """Return why the job of a pod does not fit now; None if it does, or if the pod is in none.
+
+        Nothing is held, and no pod is told anything.
+        """
+        plans = self._planners.get(framework.profile_name)
+        if plans is None or self._refusals is None or self.held.of(pod.metadata.uid) is not None:
+            return None
+        job = plans.job_of(pod)
+        if job is None or not self._fence.term:
+            return None
+        with self._refusals.ignoring_releases():
+            plans.planning(job)
+            status = Status.failed("only examined")
+            try:
+                result = self._planner.plan(job, pod, self._nodes.all())
+                if isinstance(result, NoRoom):
+                    status = result.status
+                    return result
+                for placement in reversed(list(result.placements.values())):
+                    placement.roll_back("only examined")
+                return None
+            finally:
+                plans.job_refused(job, status)
 
     def _planned(self, plans: PlansJobs, job: Job, framework: Framework, pod: Pod, nodes: NodeSet) -> Answer:
         """Plan a job. A plugin that raises fails the attempt and leaves nothing behind."""

@@ -1,0 +1,165 @@
+"""PostFilter beside kube-scheduler.
+
+kube-scheduler runs its own preemption for a pod that fits on no node. That cannot help a pod which koordpy
+rejects whatever nodes there are, because of its quota say, or which is placed together with others: their
+plugins preempt in PostFilter, as in Koordinator. Here those plugins get their PostFilter, one pod after the
+other, in the one process that holds the Lease; meanwhile kube-scheduler goes on.
+
+A pod of a job also comes here if kube-scheduler itself found no node for it, so that no filter call followed:
+its condition says so.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from koordpy.api.core import Pod
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.gangs.jobs import Jobs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.profiles.profiles import Profiles
+
+log = logging.getLogger(__name__)
+
+REST = 3.0
+"""After a PostFilter, the event loop is left to kube-scheduler's calls for this multiple of its duration."""
+
+MOST_PODS = 1000
+"""Pods that wait for their PostFilter; the oldest are dropped, since kube-scheduler retries them."""
+
+MOST_OUTCOMES = 16
+"""Of these, the latest whose attempts are kept: the others are filtered again."""
+
+
+@dataclass(slots=True)
+class _Request:
+    pod: Pod
+    state: CycleState | None
+    outcome: FilterOutcome | None
+
+
+class PostFilters:
+    """The pods whose PostFilter is due; `run` while this process leads."""
+
+    def __init__(self, profiles: Profiles, handle: Handle, jobs: Jobs) -> None:
+        self._profiles, self._handle, self._jobs = profiles, handle, jobs
+        self._pods, self._clock = handle.cluster.store(Pod), handle.clock
+        self._due: OrderedDict[str, _Request] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._leads = False
+        self._used = any(framework.preempts_beside for framework in profiles.frameworks.values())
+        if self._used and jobs:
+            handle.on(Pod, update=self._pod_updated)
+
+    def __bool__(self) -> bool:
+        """Whether any plugin has a PostFilter beside kube-scheduler."""
+        return self._used
+
+    def ask(self, pod: Pod, state: CycleState | None = None, outcome: FilterOutcome | None = None) -> None:
+        """Run PostFilter for a pod soon, with the state and outcome of its attempt if they are given."""
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        if not self._leads or framework is None or not framework.preempts_beside:
+            return
+        self._due.pop(pod.metadata.uid, None)
+        self._due[pod.metadata.uid] = _Request(pod, state, outcome)
+        if len(self._due) > MOST_PODS:
+            self._due.popitem(last=False)
+        kept = [request for request in self._due.values() if request.outcome is not None]
+        for request in kept[:-MOST_OUTCOMES]:
+            request.state = request.outcome = None
+        self._wake.set()
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        """Ask for a pod of a job for which kube-scheduler has just found no node."""
+        if not self._leads or pod.spec.node_name or old.status.conditions == pod.status.conditions:
+            return
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        if framework is None or not self._jobs.concerns(framework, pod):
+            return
+        told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+        if told is not None and told.status == "False" and told.reason == "Unschedulable":
+            self.ask(pod)
+
+    # --- one after the other ---------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run what is due until cancelled."""
+        self._leads = True
+        try:
+            while True:
+                while self._due:
+                    _, request = self._due.popitem(last=False)
+                    began = self._clock.monotonic()
+                    await self._run(request)
+                    await asyncio.sleep((self._clock.monotonic() - began) * REST)
+                self._wake.clear()
+                await self._wake.wait()
+        finally:
+            self._leads = False
+            self._due.clear()
+
+    async def _run(self, request: _Request) -> None:
+        pod = self._pods.by_key(request.pod.metadata.key)
+        if pod is None or pod.metadata.uid != request.pod.metadata.uid or not _is_pending(pod):
+            return
+        whole = self._profiles.whole_of(pod.spec.scheduler_name)
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        if whole is None or framework is None or self._handle.nodes.placed_on(pod.metadata.uid) is not None:
+            return
+        state, outcome = request.state, request.outcome
+        if state is None or outcome is None:
+            found = self._look(framework, whole, pod)
+            if found is None:
+                return
+            pod, state, outcome = found
+        result, status = await whole.run_post_filter_beside(state, pod, outcome)
+        log.debug("PostFilter of pod %s: %s", pod.metadata.key, status.message or status.code.name)
+        if result is not None and result.override:
+            await self.nominate(pod, result)
+
+    def _look(
+        self, framework: Framework, whole: Framework, pod: Pod
+    ) -> tuple[Pod, CycleState, FilterOutcome] | None:
+        """Find out why a pod, or the job that it is in, finds no node; None if it does find one by now."""
+        if self._jobs.concerns(framework, pod):
+            refused = self._jobs.examine(framework, pod)
+            if refused is None or refused.outcome is None:
+                return None
+            return refused.pod, refused.state, refused.outcome
+        state = whole.new_state()
+        outcome = whole.find_feasible(state, pod, self._handle.nodes.all())
+        if outcome.error is not None or (outcome.prefilter.is_success and outcome.feasible.any()):
+            return None
+        return pod, state, outcome
+
+    async def nominate(self, pod: Pod, result: PostFilterResult) -> None:
+        """Write a pod's nomination, unless it has it already."""
+        client, name = self._handle.client, result.nominated_node_name
+        if client is None or pod.status.nominated_node_name == name:
+            return
+        if name:
+            self._handle.nominator.add(pod, name)
+        else:
+            self._handle.nominator.delete(pod.metadata.uid)
+        await nominate(client, pod, name)
+
+
+async def nominate(client: Client, pod: Pod, node_name: str) -> None:
+    """Write `status.nominatedNodeName`; with an empty name remove it. A failure is logged."""
+    meta = pod.metadata
+    patch = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node_name or None}}
+    try:
+        await client.patch_status(Pod, meta.namespace, meta.name, patch)
+    except NotFound:
+        pass
+    except (ApiError, ConnectionFailed) as error:
+        log.warning("pod %s cannot be nominated to node %r: %s", meta.key, node_name, error)
+
+
+def _is_pending(pod: Pod) -> bool:
+    return not (pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp)
