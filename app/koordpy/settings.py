@@ -47,6 +47,7 @@ _RENAMED: Final[Mapping[str, str]] = {"doors": "parts", "worker.qos": "agent"}
 _SHIPPED_PROFILES = {"full": "koordpy-profiles.yaml", "light": "koordpy-profiles-light.yaml"}
 
 ExtenderMode = Literal["full", "light"]
+KubeSchedulerGangScheduling = Literal["auto", "enabled", "disabled"]
 """What binds pods: koordpy (full), or kube-scheduler alone (light), where no plugin allocates anything."""
 
 
@@ -160,6 +161,10 @@ class ExtenderSettings(ListenerSettings, ObserverSettings):
     network_topology_manager: bool = False
     """Koordinator's `--enable-network-topology-manager`: place the nodes in the tree of the
     ClusterNetworkTopology named `default`, and write its status."""
+    kube_scheduler_gang_scheduling: KubeSchedulerGangScheduling = "auto"
+    """Whether kube-scheduler gates the gangs of pods with `spec.workloadRef` or `spec.schedulingGroup`, which
+    koordpy then leaves alone. `auto` reads the feature gates of kube-scheduler's pods in `kube-system`; where
+    it does not run as one, say it here."""
     leader_elect: bool = True
     """False where no other process schedules Reservations or runs the plugins' controllers."""
     lease: SchedulerLeaseSettings = SchedulerLeaseSettings()

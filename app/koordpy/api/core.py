@@ -167,6 +167,20 @@ class PodResourceClaim(Struct):
     name: str = ""
 
 
+class WorkloadReference(Struct):
+    """The group of a Workload that a pod belongs to, in Kubernetes 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class PodSchedulingGroup(Struct):
+    """The PodGroup of `scheduling.k8s.io` that a pod belongs to, since Kubernetes 1.36."""
+
+    pod_group_name: str | None = None
+
+
 class PodSpec(Struct):
     """The spec of a pod."""
 
@@ -185,6 +199,8 @@ class PodSpec(Struct):
     tolerations: list[Toleration] = []
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     scheduling_gates: list[PodSchedulingGate] = []
+    workload_ref: WorkloadReference | None = None
+    scheduling_group: PodSchedulingGroup | None = None
     volumes: list[Volume] = []
     host_network: bool = False
     runtime_class_name: str | None = None

@@ -12,6 +12,7 @@ from . import (
     device,
     koordinator,
     network_topology,
+    pod_groups,
     pod_migration_job,
     reservation,
     schedule_explanation,
@@ -81,6 +82,18 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, core.PodDisruptionBudget
         ),
         Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, core.PriorityClass),
+        Resource("scheduling.k8s.io", "v1alpha1", "workloads", "Workload", True, pod_groups.Workload),
+        Resource(
+            "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", True, pod_groups.KubernetesPodGroup
+        ),
+        Resource(
+            "scheduling.k8s.io",
+            "v1alpha2",
+            "podgroups",
+            "PodGroup",
+            True,
+            pod_groups.KubernetesPodGroupV1Alpha2,
+        ),
         Resource("coordination.k8s.io", "v1", "leases", "Lease", True, core.Lease),
         Resource("events.k8s.io", "v1", "events", "Event", True, core.Event),
         Resource(

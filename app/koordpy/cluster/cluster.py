@@ -16,6 +16,7 @@ from .shared_states import SharedStates
 from .store import Store
 
 if TYPE_CHECKING:
+    from .kubernetes_gangs import KubernetesGangs
     from .nodes import NodeTable
 
 P = ParamSpec("P")
@@ -34,6 +35,8 @@ class Cluster:
         self.states = SharedStates(self)
         """The states made by `shared` so far."""
         self._on_late: Callable[[Store[Any]], None] | None = None
+        self.kubernetes_gangs: KubernetesGangs | None = None
+        """Where something schedules: whose the gangs of Kubernetes' own API are."""
 
     def store(self, type_: type[T], *, selector: Selector = EVERYTHING, optional: bool = False) -> Store[T]:
         """Return the store of a type, making it on first use.

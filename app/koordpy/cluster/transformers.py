@@ -17,7 +17,9 @@ from koordpy.api.device import Device
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 
+from . import kubernetes_gangs
 from .cluster import Cluster
+from .kubernetes_gangs import KubernetesGangs
 
 PRIORITY_TRANSFORMER = "PriorityTransformer"
 """A pod without a priority has that of its Koordinator priority class."""
@@ -32,6 +34,7 @@ SPECS: dict[str, FeatureSpec] = {
     PRIORITY_TRANSFORMER: FeatureSpec(False, Stage.ALPHA),
     PREEMPTION_POLICY_TRANSFORMER: FeatureSpec(False, Stage.ALPHA),
     REPLACE_RESOURCES_TRANSFORMER: FeatureSpec(False, Stage.ALPHA),
+    **kubernetes_gangs.SPECS,
 }
 
 _POLICIES = ("Never", "PreemptLowerPriority")
@@ -42,9 +45,12 @@ Step = Callable[[Pod], Pod]
 def install(cluster: Cluster, gates: FeatureGates) -> None:
     """Transform pods, nodes and devices; call it before anything is listed.
 
-    `gates` are read once. Devices are transformed as soon as the type is followed.
+    `gates` are read once. Devices are transformed as soon as the type is followed. Parts of one process share
+    one `KubernetesGangs`, that of the cluster.
     """
-    cluster.transform(Pod, pod_transformer(gates))
+    if cluster.kubernetes_gangs is None:
+        cluster.kubernetes_gangs = KubernetesGangs(gates)
+    cluster.transform(Pod, pod_transformer(gates, cluster.kubernetes_gangs))
     cluster.transform(Node, transformed_node)
     cluster.transform(Device, deprecated_resources.device_with_present_names)
 
@@ -54,9 +60,11 @@ def install_elastic_quotas(cluster: Cluster) -> None:
     cluster.transform(ElasticQuota, deprecated_resources.elastic_quota_with_present_names)
 
 
-def pod_transformer(gates: FeatureGates) -> Step:
-    """Return the transformations of a pod, in Koordinator's order."""
+def pod_transformer(gates: FeatureGates, gangs: KubernetesGangs | None = None) -> Step:
+    """Return the transformations of a pod, in Koordinator's order, `gangs` first."""
     steps: list[Step] = [deprecated_resources.with_present_names]
+    if gangs is not None:
+        steps.insert(0, gangs.transformed)
     if gates.enabled(REPLACE_RESOURCES_TRANSFORMER):
         steps.append(replace_resources.replaced)
     if gates.enabled(PRIORITY_TRANSFORMER):

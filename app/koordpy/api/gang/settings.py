@@ -47,6 +47,7 @@ class GangSource(StrEnum):
 
     POD_GROUP = "GangFromPodGroupCrd"
     POD = "GangFromPodAnnotation"
+    KUBERNETES = "GangFromKubernetesPodGroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +95,19 @@ def settings_of_pod(pod: Pod, id_: str, defaults: GangDefaults) -> GangSettings 
     if min_member is None:
         return None
     waits = _wait_seconds(meta.annotations) or defaults.wait_seconds
-    return _settings(meta, id_, min_member, waits, GangSource.POD, defaults)
+    return settings_of_metadata(meta, id_, min_member, waits, GangSource.POD, defaults)
 
 
 def settings_of_pod_group(pod_group: PodGroup, id_: str, defaults: GangDefaults) -> GangSettings:
     """Return what a PodGroup says about its gang."""
     seconds = pod_group.spec.schedule_timeout_seconds
     waits = float(seconds) if seconds is not None and seconds > 0 else defaults.wait_seconds
-    return _settings(
+    return settings_of_metadata(
         pod_group.metadata, id_, pod_group.spec.min_member, waits, GangSource.POD_GROUP, defaults
     )
 
 
-def _settings(
+def settings_of_metadata(
     meta: ObjectMeta,
     id_: str,
     min_member: int,
@@ -114,6 +115,7 @@ def _settings(
     source: GangSource,
     defaults: GangDefaults,
 ) -> GangSettings:
+    """Return what the annotations of an object say, with a minimum and a wait time that it has elsewhere."""
     notes = meta.annotations
     policy = notes.get(ANNOTATION_MATCH_POLICY) or notes.get(ANNOTATION_ALIAS_MATCH_POLICY)
     return GangSettings(

@@ -13,6 +13,7 @@ from koordpy.cluster import transformers
 from koordpy.cluster.network_topology.manager import TreeManager
 from koordpy.compose.extender_certificate import certificate_of
 from koordpy.compose.extender_election import ExtenderElection
+from koordpy.compose.kube_scheduler_watch import KubeSchedulerWatch
 from koordpy.compose.leases import lease_rights
 from koordpy.compose.part import Certificate, Part, PartNeeds, Routes
 from koordpy.gates import serving as serving_gates
@@ -51,6 +52,7 @@ class ExtenderPart(Part):
     network_topology: TreeManager | None = None
     _certificate: Certificate | None = None
     _observing: asyncio.Task[None] | None = None
+    _kube_scheduler: KubeSchedulerWatch
 
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
@@ -76,6 +78,9 @@ class ExtenderPart(Part):
         path = settings.profiles_file
         self.config = scheduling_config.load(path)
         transformers.install(process.cluster, process.gates)
+        self._kube_scheduler = KubeSchedulerWatch(
+            process.cluster, process.client, settings.kube_scheduler_gang_scheduling
+        )
         self.debug_flags = settings.debug_log.flags(set_verbosity)
         if settings.network_topology_manager:
             self.network_topology = TreeManager(process.cluster, process.client)
@@ -155,6 +160,7 @@ class ExtenderPart(Part):
 
     async def start(self) -> None:
         """Observe attempts, and campaign once everything is listed."""
+        await self._kube_scheduler.start()
         self._observing = asyncio.create_task(supervise.forever("observers", self.observers.run))
         self.election.begin(self.process.informers.wait_synced)
 
@@ -164,6 +170,7 @@ class ExtenderPart(Part):
         Binds that are held for a Permit plugin are answered with an error: kube-scheduler retries the pods.
         """
         await self.election.stop()
+        await self._kube_scheduler.stop()
         self.extender.close("koordpy is shutting down")
         if self._observing is not None:
             self._observing.cancel()
