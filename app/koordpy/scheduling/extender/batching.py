@@ -186,6 +186,10 @@ class Batches:
         if signature is None:
             return None
         workload = self._workload(signature)
+        if workload.ranking is not None:
+            state = workload.ranking.state.clone()
+            if not whole.pre_filter_each(state, pod, self._nodes.all()).is_success:
+                return None
         found = self._best(workload, candidates)
         if found is None and self._is_worthwhile(workload, candidates):
             self._forget_old()

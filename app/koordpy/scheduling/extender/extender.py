@@ -259,6 +259,7 @@ class Extender:
         """Place a pod with the results of an identical one; return its node."""
         decision, outcome = attempt.decision, ranking.outcome
         attempt.state, attempt.moment = ranking.state.clone(), ranking.moment
+        attempt.framework.pre_filter_each(attempt.state, attempt.pod, self.nodes.all())
         attempt.hidden_version = ranking.hidden_version
         decision.chosen_by, decision.chosen = "koordpy", self.nodes.name_of(row)
         if ranking.pod_key != attempt.pod.metadata.key:
@@ -453,14 +454,15 @@ def _not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
 
 
 def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
-    """Rejected nodes with their messages: those that preemption may help, and the others."""
+    """Rejected nodes with their messages: where kube-scheduler may help by preemption, and others."""
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     if not (outcome.refusals or outcome.absent) and outcome.prefilter.is_success:
         return failed, unresolvable
     refused: Iterable[tuple[Status, Sequence[str]]] = outcome.failed()
     if not outcome.prefilter.is_success:
-        refused = [(outcome.prefilter, outcome.nodes.names)]
+        # Whatever pods kube-scheduler evicts from one node, the pod would be rejected again.
+        return failed, dict.fromkeys(outcome.nodes.names, outcome.prefilter.message)
     for status, names in refused:
         hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         (unresolvable if hopeless else failed).update(dict.fromkeys(names, status.message))

@@ -59,6 +59,7 @@ class FilterPhase:
         self._skips_second_pass = gates.enabled(SKIP_FILTER_WITH_NOMINATED_PODS)
         self._before_pre_filter = enabled.at("pre_filter", BeforePreFilter)
         self._pre_filter = enabled.at("pre_filter", PreFilter)
+        self._for_each_pod = [(name, plugin) for name, plugin in self._pre_filter if plugin.for_each_pod]
         self._after_pre_filter = enabled.at("pre_filter", AfterPreFilter)
         self._find_one_node = enabled.having(FindOneNode)[:1]
         self._prefer_nodes = enabled.having(PreferNodes)[:1]
@@ -74,6 +75,18 @@ class FilterPhase:
             return self._run_pre_filter(state, pod, nodes)
         except Broken as broken:
             return PreFilterOutcome(broken.status)
+
+    def pre_filter_each(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        """Run the PreFilter plugins that must run for each of several identical pods, after a first one."""
+        try:
+            for name, plugin in self._for_each_pod:
+                if name not in state.skip_filter:
+                    _, status = call(state, "PreFilter", name, plugin.pre_filter, state, pod, nodes)
+                    if not status.is_success:
+                        return status.by(name)
+        except Broken as broken:
+            return broken.status
+        return SUCCESS
 
     def _run_pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> PreFilterOutcome:
         for name, before in self._before_pre_filter:

@@ -75,6 +75,7 @@ class Framework:
         schedulers = local_schedulers | {profile_name}
         filters = FilterPhase(by_point, handle.nominator, gates, schedulers, reruns)
         self.run_pre_filter = filters.run_pre_filter
+        self.pre_filter_each = filters.pre_filter_each
         self.find_feasible = filters.find_feasible
         self.run_filters = filters.run_filters
         self.add_pod = filters.add_pod

@@ -61,8 +61,11 @@ class Alike:
         row = int(self._worth.argmax())
         if self._worth[row] == _NONE:
             return None
+        state = self._state.clone()
+        if not whole.pre_filter_each(state, pod, table.all()).is_success:
+            return None
         self._take(row, pod, whole)
-        return self._state.clone(), table.name_of(row)
+        return state, table.name_of(row)
 
     def _take(self, row: int, pod: Pod, whole: Framework) -> None:
         """Set what a node is worth once the pod is on it."""

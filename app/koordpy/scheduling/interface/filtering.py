@@ -27,10 +27,13 @@ class PreFilter:
     """Runs once per attempt, before any node is filtered.
 
     `node_local` means that add_pod and remove_pod change the answer of Filter for their node only: then
-    preemption evaluates many nodes in one pass.
+    preemption evaluates many nodes in one pass. `for_each_pod` means that PreFilter may reject a pod although
+    it passed an identical one, because that one counts by now (quotas): then it runs for every pod, also
+    where the nodes found for an identical pod are used again.
     """
 
     node_local: ClassVar[bool] = False
+    for_each_pod: ClassVar[bool] = False
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Return the only node names that may fit (None: any) and a status.

@@ -26,7 +26,7 @@ class Quota(Plugin, PreFilter, PostFilter):
         self.rejects = True
 
     def pre_filter(self, state, pod, nodes):
-        return None, Status.unresolvable("over quota") if self.rejects else SUCCESS
+        return None, Status.unschedulable("over quota") if self.rejects else SUCCESS
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
