@@ -4,6 +4,8 @@ The status is also written, and its schema requires some members even if they ar
 Source: Koordinator, `apis/scheduling/v1alpha1/cluster_network_topology_types.go`.
 """
 
+from typing import Final
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
@@ -17,6 +19,12 @@ NODE_TOPOLOGY_LAYER = "NodeTopologyLayer"
 
 DEFAULT_NAME = "default"
 """The name of the only object that is used."""
+
+ANNOTATION_INDEX: Final = "gang.scheduling.koordinator.sh/network-topology-index"
+"""The place of a pod in its gang, its rank in a training job, say."""
+
+ANNOTATION_SELECTOR: Final = "scheduling.koordinator.sh/network-topology-selector"
+"""Pods with equal values want to be near each other in the network."""
 
 
 class NetworkTopologySpec(Struct):

@@ -13,6 +13,7 @@ from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota, NodeMetric
 from koordpy.api.meta import KubeObject, format_time
+from koordpy.api.network_topology import ANNOTATION_SELECTOR
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode
 
@@ -82,6 +83,8 @@ def pod(rng: Random, name: str) -> Document:
         annotations[extension.ANNOTATION_RESERVATION_ALLOCATED] = json.dumps(
             {"name": used, "uid": uid_of(Reservation, used, rng.randint(1, 2))}
         )
+    if rng.random() < 0.3:
+        annotations[ANNOTATION_SELECTOR] = rng.choice("xy")
     metadata: Document = {"labels": labels, "annotations": annotations}
     if rng.random() < 0.2:
         metadata["deletionTimestamp"] = format_time(NOW)

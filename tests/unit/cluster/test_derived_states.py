@@ -35,6 +35,7 @@ from koordpy.scheduling.toolkit.topology import Topology
 from koordpy.testing.random_objects import NODES, Kind, elastic_quota
 from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
 from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
+from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
 from koordpy_plugins.scheduling.loadaware.assign_cache import AssignCache
 from koordpy_plugins.scheduling.loadaware.columns import LoadColumns
@@ -135,6 +136,12 @@ def count_pods(counts: PodCounts, nodes: NodeSet) -> dict[str, list[int]]:
     return {name: [each[index] for each in found] for index, name in enumerate(nodes.names)}
 
 
+def count_selected(counts: SelectorCounts, nodes: NodeSet) -> dict[str, list[int]]:
+    """How many pods of some selectors are on each node."""
+    found = [counts.by_row(selector, nodes)[nodes.rows].tolist() for selector in ("x", "y")]
+    return {name: [each[index] for each in found] for index, name in enumerate(nodes.names)}
+
+
 def requested(table: NodeTable, nodes: NodeSet) -> dict[str, dict[str, int]]:
     """What pods request on each node."""
     names = table.resources.names
@@ -200,6 +207,7 @@ CASES: dict[type[DerivedState], Case] = {
     PodsByNode: Case(lambda cluster: cluster.shared(PodsByNode)),
     NodeRequests: Case(lambda cluster: cluster.shared(NodeRequests)),
     UsageTotals: Case(lambda cluster: cluster.shared(UsageTotals)),
+    SelectorCounts: Case(lambda cluster: cluster.shared(SelectorCounts), read=count_selected),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),
 }
 

@@ -85,7 +85,7 @@ class TreeManager:
             return None if self._problem else self._tree
         self._is_stale = False
         try:
-            self._tree = build(topology, self._nodes)
+            self._tree = build(topology, sorted(self._nodes, key=lambda node: node.metadata.name))
         except TopologyError as error:
             if str(error) != self._problem:
                 log.error("ClusterNetworkTopology %s: %s", DEFAULT_NAME, error)

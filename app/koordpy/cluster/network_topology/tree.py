@@ -64,12 +64,12 @@ def build(topology: ClusterNetworkTopology, nodes: Iterable[Node]) -> Tree:
     """Place all nodes; those that lack the label of a layer are left out. Raises TopologyError.
 
     A node that lacks only the label of the layer directly above it gets its own member there. A member is
-    identified by layer and name: if nodes give it several parents, that of the first node (by name) is used.
+    identified by layer and name: if nodes give it several parents, that of the first node is used.
     """
     layers = _from_top(topology.spec.network_topology_spec)
     root = TreeNode(CLUSTER_TOPOLOGY_LAYER, "")
     members = {(root.layer, root.name): root}
-    for node in sorted(nodes, key=lambda node: node.metadata.name):
+    for node in nodes:
         path = _path(node, layers)
         if path is None:
             continue

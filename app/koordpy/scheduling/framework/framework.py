@@ -80,6 +80,7 @@ class Framework:
         self.run_filters = filters.run_filters
         self.add_pod = filters.add_pod
         self.remove_pod = filters.remove_pod
+        self.tracks_pods = filters.tracks_pods
         self.entangled = filters.entangled
         self._fit = next((plugin for name, plugin in by_point.at("filter", Filter) if name == _FIT), None)
         post_filters = PostFilterPhase(by_point)

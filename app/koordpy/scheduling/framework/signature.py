@@ -5,7 +5,8 @@ from collections.abc import Hashable
 
 import msgspec
 
-from koordpy.api.core import Pod, PodSpec, Volume
+from koordpy.api.core import Pod
+from koordpy.api.pod_specs import without_volume_names
 from koordpy.scheduling.interface import FindOneNode, Plugin, PreferNodes, ReservationRestore, SignPlugin
 
 from .enabled_plugins import EnabledPlugins
@@ -48,24 +49,7 @@ class Signer:
                 return None
             parts.append(part)
         try:
-            parts.append(_encode(_without_names(pod.spec)))
+            parts.append(_encode(without_volume_names(pod.spec)))
         except OverflowError:  # not a number that the API server accepts
             return None
         return tuple(parts)
-
-
-def _without_names(spec: PodSpec) -> PodSpec:
-    """Return a spec without the volumes known by name only: every pod may have another name."""
-    if not spec.volumes:
-        return spec
-    return msgspec.structs.replace(spec, volumes=[volume for volume in spec.volumes if _is_more(volume)])
-
-
-def _is_more(volume: Volume) -> bool:
-    """Return whether a volume has more than its name."""
-    return (
-        volume.image is not None
-        or volume.persistent_volume_claim is not None
-        or volume.host_path is not None
-        or volume.empty_dir is not None
-    )

@@ -24,7 +24,7 @@ from .gates import scheduling_gates
 from .node_info import NodeInfo
 from .nominator import Nominator
 from .numa import NUMATopologyHintProvider
-from .outcome import FilterOutcome, Scores
+from .outcome import FilterOutcome, PreFilterOutcome, Scores
 from .pod_queues import PodQueues
 from .reservation_cache import NoReservations, ReservationCache
 from .reservation_points import ReservationPoints
@@ -59,6 +59,10 @@ class WhatIf(Protocol):
         """Return the state of a new attempt."""
         ...
 
+    def run_pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> PreFilterOutcome:
+        """Run PreFilter and the points around it: the only nodes that may fit, or why there are none."""
+        ...
+
     def find_feasible(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
         """Run PreFilter, then Filter on the nodes that PreFilter left."""
         ...
@@ -73,6 +77,10 @@ class WhatIf(Protocol):
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> None:
         """Run RemovePod of the PreFilter plugins for a pod on a node in this state."""
+        ...
+
+    def tracks_pods(self, state: CycleState) -> bool:
+        """Return whether any PreFilter plugin needs AddPod and RemovePod in this state."""
         ...
 
     def entangled(self, state: CycleState) -> list[str]:
