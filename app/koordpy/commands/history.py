@@ -6,6 +6,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .gang import show_gang
+from .quota import show_path
+
 _COLOURS = {
     "bound": "green",
     "unschedulable": "red",
@@ -35,6 +38,7 @@ def show(to: Console, history: dict[str, Any]) -> None:
     if history["state"] == "pending" and not history["cycles"]:
         to.print("  [yellow]kube-scheduler has never called koordpy for this pod.[/yellow]")
     show_causes(to, history["causes"])
+    show_shared(to, history)
     if history["otherUids"]:
         others = ", ".join(history["otherUids"])
         to.print(f"  [dim]other pods of that name (--uid): {escape(others)}[/dim]")
@@ -45,6 +49,16 @@ def show_causes(to: Console, causes: list[dict[str, Any]]) -> None:
     for cause in causes:
         to.print(f"  [bold]{cause['certainty']}[/bold] {cause['cause']}: {escape(cause['message'])}")
         to.print(f"    [dim]{escape(cause['fix'])}[/dim]")
+
+
+def show_shared(to: Console, history: dict[str, Any]) -> None:
+    """Print the gang of a pod until it is scheduled, and its quota if that has no room for the pod."""
+    gang, quota = history.get("gang"), history.get("quota")
+    if gang and history["state"] == "pending":
+        show_gang(to, gang)
+    if quota and quota["exceeded"]:
+        to.print(f"quota [bold]{escape(quota['quota'])}[/bold]:")
+        show_path(to, quota)
 
 
 def _timeline(steps: list[dict[str, Any]]) -> Table:

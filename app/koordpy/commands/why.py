@@ -111,11 +111,13 @@ def why(
         told = get(debug_server, life)
         emit(told, output, lambda to: histories.show(to, told))
         return
-    causes = _causes(debug_server, life) if output == "text" and found[0]["outcome"] in _REFUSED else []
+    shared = _shared(debug_server, life) if output == "text" else {}
+    causes = _causes(shared) if found[0]["outcome"] in (*_REFUSED, "waiting") else []
 
     def render(to: Console) -> None:
         show(to, found)
         histories.show_causes(to, causes)
+        histories.show_shared(to, shared)
 
     emit(found, output, render)
 
@@ -147,13 +149,18 @@ def _show_reservation(server: Server, name: str, output: Format) -> None:
     emit(found, output, lambda to: show(to, found))
 
 
-def _causes(server: Server, life: str) -> list[dict[str, Any]]:
-    """Return why a pod waits, without causes that its last attempt shows already."""
+def _shared(server: Server, life: str) -> dict[str, Any]:
+    """Return what is known about a pod besides its attempts: why it waits, its gang, its quota."""
     try:
-        causes = get(server, life)["causes"]
+        found: dict[str, Any] = get(server, life)
     except NotFound:  # deleted meanwhile
-        return []
-    return [cause for cause in causes if cause["cause"] != "WaitsForRetry"]
+        return {}
+    return found
+
+
+def _causes(shared: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return why a pod waits, without causes that its last attempt shows already."""
+    return [cause for cause in shared.get("causes", ()) if cause["cause"] != "WaitsForRetry"]
 
 
 def _key(pod: str, namespace: str) -> tuple[str, str]:

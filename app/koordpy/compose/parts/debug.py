@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from koordpy.compose import debug_access
 from koordpy.compose.part import Part, PartNeeds, Routes
-from koordpy.http.routes import debug, histories
+from koordpy.http.routes import debug, gangs, histories, quotas
 from koordpy.lib.verbosity import set_verbosity
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.settings import Settings
@@ -62,6 +62,8 @@ class DebugPart(Part):
             routers=[
                 debug.router(sources),
                 histories.router(None if extender is None else extender.extender),
+                gangs.router(None if extender is None else extender.extender),
+                quotas.router(None if extender is None else extender.extender),
             ],
             endpoints={} if agent is None else agent.agent.endpoints,
             authenticated=process.settings.debug.authentication,

@@ -13,14 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
-from pydantic import BaseModel
 from starlette.routing import compile_path
 
 from koordpy.admission.chain import Chain
 from koordpy.api.core import PriorityClass
-from koordpy.api.output_model import OutputModel
+from koordpy.api.output_model import OutputModel, encoded
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.controllers.noderesource.explanation import NodeExplainer
@@ -249,11 +247,4 @@ def _parameters(path: str, endpoint: Callable[..., object]) -> list[dict[str, An
 
 
 def _json(value: object) -> Response:
-    def plain(other: object) -> object:
-        if isinstance(other, BaseModel):
-            return other.model_dump(mode="json", by_alias=True)
-        if hasattr(other, "tolist"):  # NumPy scalars and arrays
-            return other.tolist()
-        raise TypeError(f"{type(other).__name__} cannot be shown as JSON")
-
-    return Response(msgspec.json.encode(value, enc_hook=plain), media_type="application/json")
+    return Response(encoded(value), media_type="application/json")

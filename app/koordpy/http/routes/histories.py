@@ -1,6 +1,7 @@
 """The history of a pod: `/apis/v1/pods/{namespace}/{name}/history`."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Query
 
@@ -10,10 +11,16 @@ from koordpy.api.output_model import OutputModel
 from koordpy.api.reservation_annotations import allocated_name
 from koordpy.scheduling.explain.cause import Cause
 from koordpy.scheduling.explain.causes import Causes
+from koordpy.scheduling.explain.gangs.report import GangReport
 from koordpy.scheduling.explain.history import Life, StepModel, What
+from koordpy.scheduling.explain.quotas.explanation import QuotaExplanation
 from koordpy.scheduling.extender.extender import Extender
 
+from .gangs import reporter
 from .parameters import known_parameters
+from .quotas import explainer
+
+T = TypeVar("T")
 
 
 class HistoryModel(OutputModel):
@@ -21,7 +28,8 @@ class HistoryModel(OutputModel):
 
     `state` is `pending`, `bound` or `deleted`. `cycles` counts kube-scheduler's filter calls, `dropped_steps`
     those forgotten after `first_seen`. `other_uids` are other recorded pods of that name.
-    `allocated_reservation` is the Reservation whose resources the pod uses, by its annotation.
+    `allocated_reservation` is the Reservation whose resources the pod uses, by its annotation. `gang` and
+    `quota` are the pod's, None where it has none, or the plugin is not enabled.
     """
 
     namespace: str
@@ -37,6 +45,8 @@ class HistoryModel(OutputModel):
     dropped_steps: int
     steps: list[StepModel]
     causes: list[Cause]
+    gang: GangReport | None
+    quota: QuotaExplanation | None
     other_uids: list[str]
 
 
@@ -73,7 +83,8 @@ def find(extender: Extender, namespace: str, name: str, uid: str = "") -> Histor
         return None
     is_gone = live is None or live.metadata.uid != chosen
     state = "deleted" if is_gone else "bound" if pod.spec.node_name else "pending"
-    causes = [] if is_gone else Causes(extender.profiles, extender.histories).of(pod, life)
+    gangs, quotas = reporter(extender), explainer(extender)
+    causes = [] if is_gone else Causes(extender.profiles, extender.histories, gangs, quotas).of(pod, life)
     return HistoryModel(
         namespace=namespace,
         pod=name,
@@ -88,8 +99,17 @@ def find(extender: Extender, namespace: str, name: str, uid: str = "") -> Histor
         dropped_steps=0 if life is None else life.dropped,
         steps=[] if life is None else life.models(),
         causes=causes,
+        gang=None if is_gone else _found(gangs.of_pod, pod),
+        quota=None if is_gone else _found(quotas.explain_pod, pod),
         other_uids=[other for other in uids if other != chosen],
     )
+
+
+def _found(explain: Callable[[Pod], T], pod: Pod) -> T | None:
+    try:
+        return explain(pod)
+    except LookupError:
+        return None
 
 
 def _uid(life: Life) -> str:

@@ -18,7 +18,11 @@ from koordpy.scheduling.profiles.in_tree import IN_TREE
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .cause import Cause, Certainty
+from .gangs.causes import gang_causes, unknown_gang
+from .gangs.report import GangReporter
 from .history import Histories, Life, created, unscheduled
+from .quotas.causes import quota_causes
+from .quotas.explanation import QuotaExplainer
 from .reservation_causes import reservation_causes
 
 FRESH_SECONDS = 5.0
@@ -26,19 +30,32 @@ FRESH_SECONDS = 5.0
 
 
 class Causes:
-    """Finds out why pods wait, from the running profiles and the recorded histories of all pods."""
+    """Finds out why pods wait, from the running profiles, the histories of all pods, gangs and quotas.
 
-    def __init__(self, profiles: Profiles, histories: Histories) -> None:
+    `gangs` and `quotas` are None where those are not followed.
+    """
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        histories: Histories,
+        gangs: GangReporter | None = None,
+        quotas: QuotaExplainer | None = None,
+    ) -> None:
         self._profiles, self._histories = profiles, histories
+        self._gangs, self._quotas = gangs, quotas
 
     def of(self, pod: Pod, life: Life | None) -> list[Cause]:
         """Return the causes of a pod's state, the most certain first; empty if its history explains it."""
         certain = list(self._certain(pod, life))
-        if certain or pod.spec.node_name:
+        if pod.spec.node_name or pod.metadata.deletion_timestamp:
             return certain
+        shared = [*self._of_gang(pod), *self._of_quota(pod)]
+        if certain:
+            return [*certain, *shared]
         if life is not None and life.cycles:
-            return [*self._of_reservations(pod, life), self._between(pod, life)]
-        return list(self._never_sent(pod))
+            return [*shared, *self._of_reservations(pod, life), self._between(pod, life)]
+        return [*shared, *self._never_sent(pod)]
 
     # --- from the pod ----------------------------------------------------------------------------
 
@@ -135,6 +152,27 @@ class Causes:
             "kube-scheduler retries when something changes that may help, otherwise after its backoff (1 s "
             "to 10 s) or, unschedulable, after five minutes; fix what the last attempt reports",
         )
+
+    def _of_gang(self, pod: Pod) -> Iterator[Cause]:
+        """Explain what the pod's gang waits for."""
+        if self._gangs is None or not self._gangs.is_enabled:
+            return
+        try:
+            gang = self._gangs.of_pod(pod)
+        except LookupError:
+            yield from unknown_gang(pod)
+        else:
+            yield from gang_causes(pod, gang)
+
+    def _of_quota(self, pod: Pod) -> Iterator[Cause]:
+        """Explain why the pod's quota has no room for it."""
+        if self._quotas is None or not self._quotas.is_enabled:
+            return
+        try:
+            explanation = self._quotas.explain_pod(pod)
+        except LookupError:
+            return
+        yield from quota_causes(pod, explanation)
 
     def _of_reservations(self, pod: Pod, life: Life) -> Iterator[Cause]:
         """Explain how Reservations affected the last attempt, if it was rejected."""

@@ -33,6 +33,11 @@ class WaitingPod:
         """The plugins that have not allowed the pod yet."""
         return list(self._timers)
 
+    def seconds_left(self) -> dict[str, float]:
+        """Return for how many more seconds the pod waits, by plugin that has not allowed it yet."""
+        now = asyncio.get_running_loop().time()
+        return {plugin: timer.when() - now for plugin, timer in self._timers.items()}
+
     def allow(self, plugin: str) -> None:
         """Record that one plugin allows the pod; plugins that did not make it wait are ignored."""
         timer = self._timers.pop(plugin, None)

@@ -1,0 +1,51 @@
+"""`/apis/v1/quotas`: the quota tree with limits and usage, and why a quota has no room.
+
+Koordinator's own endpoints of quotas are those of the plugin ElasticQuota; here they are compared with each
+other, and with the pods that use them.
+"""
+
+from fastapi import APIRouter, Depends, HTTPException
+
+from koordpy.scheduling.explain.plugin_services import PluginServices
+from koordpy.scheduling.explain.quotas.explanation import QuotaExplainer, QuotaExplanation
+from koordpy.scheduling.explain.quotas.tree import QuotaTree
+from koordpy.scheduling.extender.extender import Extender
+
+from .parameters import known_parameters
+
+DISABLE_DEFAULT_QUOTA = "DisableDefaultQuota"
+
+
+def router(extender: Extender | None) -> APIRouter:
+    """Return the routes; without an extender they answer 404."""
+    routes = APIRouter(dependencies=[Depends(known_parameters)])
+    made = None if extender is None else explainer(extender)
+
+    def known() -> QuotaExplainer:
+        if made is None:
+            raise HTTPException(404, "quotas are not followed: this process does not serve the extender")
+        return made
+
+    @routes.get("/apis/v1/quotas")
+    async def quotas(tree: str = "", below: str = "") -> QuotaTree:
+        try:
+            return known().quotas(tree).model(below)
+        except LookupError as error:
+            raise HTTPException(404, str(error.args[0])) from None
+
+    @routes.get("/apis/v1/quotas/{name}")
+    async def quota(name: str) -> QuotaExplanation:
+        try:
+            return known().explain(name)
+        except LookupError as error:
+            raise HTTPException(404, str(error.args[0])) from None
+
+    return routes
+
+
+def explainer(extender: Extender) -> QuotaExplainer:
+    """Return what explains the quotas of an extender."""
+    framework = next(iter(extender.profiles.frameworks.values()), None)
+    gates = extender.handle.gates if framework is None else framework.handle.gates
+    label_only = DISABLE_DEFAULT_QUOTA in gates and gates.enabled(DISABLE_DEFAULT_QUOTA)
+    return QuotaExplainer(PluginServices(extender.profiles), extender.handle.cluster, label_only=label_only)

@@ -1,0 +1,1 @@
+"""Explanations of gangs: their members, what they wait for, and which member failed."""
