@@ -31,6 +31,7 @@ class ReservationsPart(Part):
             gates=self.process.gates,
             decisions=extender.extender.decisions,
             fence=extender.extender.binds.fence,
+            jobs=extender.extender.jobs,
             initial_backoff=extender.config.pod_initial_backoff_seconds,
             max_backoff=extender.config.pod_max_backoff_seconds,
         )

@@ -141,6 +141,12 @@ class HeldPlans:
         if plan is not None:
             self.release(plan, reason, f"pod {pod.metadata.key} {why}")
 
+    def released(self, uid: str, why: str) -> None:
+        """Release the plan of a pod that is gone, by its UID."""
+        plan = self._plans.get(uid)
+        if plan is not None:
+            self.release(plan, "pod_gone", why)
+
     def close(self, why: str) -> None:
         """Release all plans."""
         for plan in self:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.framework.framework import Framework
@@ -137,6 +138,7 @@ class Jobs:
             held = self.held.hold(result)
             plans.job_planned(job, {uid: each.node_name for uid, each in held.placements.items()})
             label = "planned"
+            framework.handle.queue.activate(filter(is_reserve_pod, job.pods))
         counter(JOB_PLANS, framework.profile_name, label).inc()
         took = time.perf_counter() - began
         histogram(JOB_PLAN_DURATION, framework.profile_name, label).observe(took)

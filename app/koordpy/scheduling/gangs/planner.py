@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.framework.framework import Framework
@@ -110,8 +111,9 @@ class Planner:
         self, pod: Pod, nodes: NodeSet, plan: PlacementPlan | None, alike: Alike | None
     ) -> Placement | _Failed:
         """Find a node for a pod, and reserve there."""
-        framework = self._profiles.of(pod.spec.scheduler_name)
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
+        # kube-scheduler knows nothing of reserve pods, so their placements have its part too.
+        framework = whole if is_reserve_pod(pod) else self._profiles.of(pod.spec.scheduler_name)
         if framework is None or whole is None:
             name = pod.spec.scheduler_name
             return _Failed(Status.unresolvable(f"no profile for schedulerName {name!r}"), CycleState(), None)

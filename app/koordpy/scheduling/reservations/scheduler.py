@@ -30,6 +30,7 @@ from koordpy.scheduling.cycle.queue import SchedulingQueue
 from koordpy.scheduling.explain.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.metrics import ATTEMPT_DURATION, ATTEMPTS, counter, histogram
+from koordpy.scheduling.gangs.jobs import Jobs
 from koordpy.scheduling.interface import Bind, QueuedPod
 from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
@@ -77,12 +78,14 @@ class ReservationScheduler:
         gates: FeatureGates | None = None,
         decisions: Decisions | None = None,
         fence: Fence | None = None,
+        jobs: Jobs | None = None,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
     ) -> None:
         self._handle, self._client, self._clock = handle, client, handle.clock
         self._fence = fence or Fence(handle.clock)
         self._decisions = decisions or Decisions()
+        self._jobs = jobs or Jobs(profiles, handle, self._fence)
         self._frameworks = _scheduling(profiles)
         # If no profile has Reservations, nothing is followed: their CRD need not be installed.
         cluster = handle.cluster if self._frameworks else Cluster(handle.clock)
@@ -137,7 +140,7 @@ class ReservationScheduler:
             self._handle.waiting_pods,
             is_ours=lambda reservation: reservation.scheduler_name in self._frameworks,
             in_hand=self._binding.__contains__,
-            dropped=self._take_back_promise,
+            dropped=self._dropped,
             on_change=self._wake.set,
         )
         cluster_events = ClusterEvents(self._handle.cluster, self.queue, self._wake.set)
@@ -236,7 +239,12 @@ class ReservationScheduler:
         nodes = self._handle.nodes.all()
         if not len(nodes):
             return Status.unresolvable("no nodes available to schedule pods"), None
-        outcome = framework.find_feasible(state, pod, nodes)
+        answer = self._jobs.answer(framework, pod, nodes) if self._jobs.concerns(framework, pod) else None
+        if answer is None:
+            outcome = framework.find_feasible(state, pod, nodes)
+        else:
+            state = attempt.state = answer.state
+            outcome = answer.outcome
         self._decisions.filtered(attempt.decision, outcome, state)
         if outcome.error is not None:
             return outcome.error, None
@@ -245,9 +253,11 @@ class ReservationScheduler:
         node_name, status = self._best(attempt, outcome.kept)
         if not status.is_success:
             return Status.failed(status.message), None
-        placement = attempt.placement = Placement(framework, state, pod, node_name)
+        held = self._jobs.held.take(attempt.uid, node_name)
+        placement = attempt.placement = held or Placement(framework, state, pod, node_name)
         attempt.decision.become("binding", node_name)
-        status = placement.reserve()
+        if held is None:
+            status = placement.reserve()
         attempt.pod = placement.pod
         if status.is_success:
             self._promised.discard(attempt.uid)
@@ -301,6 +311,7 @@ class ReservationScheduler:
         recorder = self._events[attempt.framework.profile_name]
         recorder.event(attempt.reservation, NORMAL, "Scheduled", note, action="Binding")
         assert attempt.placement is not None
+        self._jobs.held.bound(attempt.uid)
         attempt.placement.post_bind()
         self._observe(attempt, "scheduled")
 
@@ -309,6 +320,7 @@ class ReservationScheduler:
     async def _failed(self, attempt: Attempt, failure: Failure, *, freed: bool = False) -> None:
         """Requeue the Reservation and record the failure. `freed`: its resources may help others."""
         framework, uid, status = attempt.framework, attempt.uid, failure.status
+        self._jobs.held.release_of(attempt.pod, "failed", f"could not be bound: {status.message}")
         result: Outcome = "unschedulable" if status.is_rejected else "error"
         attempt.decision.fail("failed" if freed else result, status)
         self._observe(attempt, result)
@@ -343,6 +355,10 @@ class ReservationScheduler:
         nominator = attempt.framework.reservations.nominator
         if nominator is not None:
             nominator.delete_nominated_reservation(attempt.pod)
+
+    def _dropped(self, uid: str) -> None:
+        self._take_back_promise(uid)
+        self._jobs.held.released(uid, "a Reservation of the job is gone")
 
     def _take_back_promise(self, uid: str) -> None:
         self._promised.discard(uid)

@@ -144,7 +144,7 @@ def reservation(name: str, cpu: str = "1", **spec: Any) -> Document:
 class Stage:
     """A cluster, and the scheduler of its Reservations."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, plugin: type[OneANode]) -> None:
         self.server = server
         self.client = Client(ServerChannel(server))
         self.cluster = Cluster()
@@ -152,13 +152,13 @@ class Stage:
             configuration(["Reservation"]),
             lambda _: Handle(self.cluster, client=self.client),
             place=Place.EXTENDER,
-            classes={"Reservation": OneANode},
+            classes={"Reservation": plugin},
         )
         framework = self.profiles.frameworks["default-scheduler"]
         self.handle = framework.handle
-        plugin = framework.plugins[0]
-        assert isinstance(plugin, OneANode)
-        self.plugin = plugin
+        made = framework.plugins[0]
+        assert isinstance(made, OneANode)
+        self.plugin = made
         self.recorder = Recorder(self.client, controller="default-scheduler")
         self.scheduler = ReservationScheduler(
             self.profiles,
@@ -218,10 +218,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(*nodes: str, faults: Faults | None = None) -> AsyncIterator[Stage]:
+async def staged(
+    *nodes: str, faults: Faults | None = None, plugin: type[OneANode] = OneANode
+) -> AsyncIterator[Stage]:
     server = ApiServer(crds=[data.deploy("crds")], faults=faults)
     await server.load()
-    stage = Stage(server)
+    stage = Stage(server, plugin)
     async with Informers(stage.cluster, stage.client) as informers:
         await informers.wait_synced(PATIENCE)
         for name in nodes:
