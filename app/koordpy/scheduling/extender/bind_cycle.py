@@ -40,12 +40,14 @@ from koordpy.scheduling.framework.metrics import (
 )
 from koordpy.scheduling.gangs.held import HeldPlans
 from koordpy.scheduling.interface.cycle_state import SCORED
-from koordpy.scheduling.interface.failure import Failure
+from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import PostFilterResult
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .attempts import Attempt, Attempts
+from .post_filter import nominate
 from .wire import BindingArgs
 
 log = logging.getLogger(__name__)
@@ -339,6 +341,7 @@ class BindCycle:
             decision.fail("superseded" if attempt.is_superseded else "failed", status)
             self.plans.failed(attempt.pod)
             self.held.release_of(attempt.pod, "failed", f"could not be bound: {status.message}")
+            self._nominate(attempt.pod, taken_over(status, None, node_name))
             framework.handle.report_failure(
                 Failure(attempt.pod, status, node_name=node_name, state=attempt.state)
             )
@@ -359,6 +362,14 @@ class BindCycle:
             return ""
         by = f"{status.plugin}: " if status.plugin else ""
         return f"{by}{status.message or status.code.name}"
+
+    def _nominate(self, pod: Pod, result: PostFilterResult | None) -> None:
+        """Write the nomination with which a waiting pod was rejected because of its job."""
+        client = self.handle.client
+        if result is None or not result.override or client is None:
+            return
+        if pod.status.nominated_node_name != result.nominated_node_name:
+            self.handle.spawn(nominate(client, pod, result.nominated_node_name))
 
     def forget_vanished(self) -> None:
         """Forget pods that were bound and then deleted without a watch event for either.
