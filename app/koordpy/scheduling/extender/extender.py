@@ -11,7 +11,7 @@ weights are multiplied by ten has in-tree and extender plugins side by side with
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -42,7 +42,6 @@ from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.status import Code, Status
-from koordpy.scheduling.preemption.recheck import Recheck
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.scheduling.profiles.registry import Place, build
@@ -55,9 +54,10 @@ from .candidates import Candidates
 from .node_choice import Chooser
 from .post_filter import PostFilters
 from .pre_enqueue import UngatedPods
+from .preempting import Preempting
+from .rejections import failures, not_enqueued
 from .scoring import score_kept, score_others
 from .settings import NodeChoice
-from .victims import known_victims
 from .wire import BadBody
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,6 @@ class Extender:
         self.decisions = decisions or Decisions()
         self.attempts = Attempts(handle.clock)
         self.histories = Histories(handle, pods=histories, is_light=is_light)
-        self._recheck = Recheck(handle)
         self._ungated = UngatedPods(self.histories)
         self.plans = Plans(profiles.frameworks.values(), handle)
         fence = Fence(handle.clock)
@@ -141,6 +140,7 @@ class Extender:
             self.tentative,
         )
         self.post_filters = PostFilters(profiles, handle, self.jobs)
+        self._preempting = Preempting(profiles, handle, self.attempts, self.jobs, self.post_filters)
         handle.on(Pod, delete=self._pod_deleted)
         if is_light:
             light.check(profiles.frameworks.values())
@@ -202,7 +202,7 @@ class Extender:
             self.plans.begin(attempt.state, pod, nodes)
             outcome = framework.find_feasible(attempt.state, pod, nodes)
         else:
-            outcome = _not_enqueued(enqueued, nodes)
+            outcome = not_enqueued(enqueued, nodes)
             self._ungated.warn(pod, enqueued.plugin)
         self.decisions.filtered(decision, outcome, attempt.state)
         self._observe(framework.profile_name, began, outcome)
@@ -213,7 +213,7 @@ class Extender:
             self.histories.broke(pod, outcome.error.message)
             return wire.error_result(outcome.error.message), None
         kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
-        failed, unresolvable = _failures(outcome)
+        failed, unresolvable = failures(outcome)
         for name in unknown:
             unresolvable[name] = f'node "{name}" is not known to koordpy (yet)'
         fitting = len(kept)
@@ -366,24 +366,10 @@ class Extender:
     # --- preempt ---------------------------------------------------------------------------------
 
     def preempt(self, body: bytes) -> bytes:
-        """Answer a preempt call: the proposal, as far as the pod then also passes koordpy's filters.
-
-        Where it does not, victims are added, or the node is dropped; plugins may change the rest.
-        """
+        """Answer a preempt call, see `koordpy.scheduling.extender.preempting`."""
         args = wire.PREEMPTION_ARGS.decode(body, "pod")
         assert args.pod is not None
-        pod = self._pods.transformed(args.pod)
-        name = pod.spec.scheduler_name
-        framework, whole = self.profiles.of(name), self.profiles.whole_of(name)
-        victims = known_victims(args, self.nodes)
-        if framework is None or whole is None or self._unsynced():
-            return wire.preemption_result({})
-        attempt = self.attempts.get(pod.metadata.uid)
-        state = attempt.state.clone() if attempt is not None else framework.new_state()
-        proposal = self._recheck.check(whole, pod, victims)
-        agreed, status = framework.run_preempt(state, pod, proposal)
-        if not status.is_success:
-            log.warning("pod %s: preemption refused: %s", pod.metadata.key, status.message)
+        agreed = {} if self._unsynced() else self._preempting.agreed(self._pods.transformed(args.pod), args)
         return wire.preemption_result(
             {
                 node: ([pod.metadata.uid for pod in agreed_on.pods], agreed_on.pdb_violations)
@@ -443,27 +429,3 @@ class Extender:
         histogram(POINT_DURATION, "Filter", status, profile).observe(time.perf_counter() - began)
         histogram(EVALUATED_NODES).observe(len(outcome.nodes))
         histogram(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
-
-
-def _not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
-    """Return an outcome without nodes for a pod that a PreEnqueue plugin rejects: no eviction would help."""
-    if status.is_rejected:
-        status = Status.unresolvable(*status.reasons).by(status.plugin)
-    error = None if status.is_rejected else status
-    return FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), prefilter=status, error=error)
-
-
-def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
-    """Rejected nodes with their messages: where kube-scheduler may help by preemption, and others."""
-    failed: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
-    if not (outcome.refusals or outcome.absent) and outcome.prefilter.is_success:
-        return failed, unresolvable
-    refused: Iterable[tuple[Status, Sequence[str]]] = outcome.failed()
-    if not outcome.prefilter.is_success:
-        # Whatever pods kube-scheduler evicts from one node, the pod would be rejected again.
-        return failed, dict.fromkeys(outcome.nodes.names, outcome.prefilter.message)
-    for status, names in refused:
-        hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        (unresolvable if hopeless else failed).update(dict.fromkeys(names, status.message))
-    return failed, unresolvable

@@ -75,6 +75,13 @@ class Jobs:
         plans = self._planners.get(framework.profile_name)
         return plans is not None and plans.may_plan(pod)
 
+    def is_planned(self, framework: Framework, pod: Pod) -> bool:
+        """Return whether a pod is, or would be, planned together with others."""
+        plans = self._planners.get(framework.profile_name)
+        if plans is None or not plans.may_plan(pod):
+            return False
+        return self.held.of(pod.metadata.uid) is not None or plans.job_of(pod) is not None
+
     def answer(self, framework: Framework, pod: Pod, nodes: NodeSet) -> Answer | None:
         """Answer a filter call; None if the pod is scheduled by itself."""
         plans = self._planners.get(framework.profile_name)

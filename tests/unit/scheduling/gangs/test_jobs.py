@@ -19,6 +19,7 @@ from koordpy.scheduling.interface import (
     PlannedPod,
     PlansJobs,
     Plugin,
+    PostFilter,
     PreFilter,
     Reserve,
     TentativeReserve,
@@ -382,3 +383,41 @@ async def test_a_counted_pod_is_no_longer_counted_once_it_is_deleted() -> None:
     w.filter("single")
     w.delete("single")
     assert w.plugin(Counts).counted == set()
+
+
+class PreemptsForJobs(Plugin, PostFilter):
+    """Records for which pods it is to preempt."""
+
+    name = "PreemptsForJobs"
+    beside_kube_scheduler = True
+
+    def __init__(self, args, handle) -> None:
+        super().__init__(args, handle)
+        self.asked: list[tuple[str, str]] = []
+
+    async def post_filter(self, state, pod, outcome):
+        self.asked.append((pod.metadata.name, outcome.message()))
+        return None, Status.unschedulable("nothing to evict")
+
+
+@pytest.mark.parametrize("trigger", ["filter", "preempt"])
+async def test_plugins_preempt_for_the_pod_of_a_job_that_did_not_fit(trigger: str) -> None:
+    w = World(*(f"a-{i}" for i in range(7)), plugins=(PreemptsForJobs,))
+    plugin = w.plugin(PreemptsForJobs)
+    task = asyncio.ensure_future(w.extender.post_filters.run())
+    await asyncio.sleep(0)
+    if trigger == "filter":
+        w.why_not("a-0")
+    else:
+        proposal = {"Pod": pod_document("a-0"), "NodeNameToMetaVictims": {"n0": {"Pods": []}}}
+        answer = json.loads(w.extender.preempt(json.dumps(proposal).encode()))
+        assert answer["NodeNameToMetaVictims"] == {}
+    async with asyncio.timeout(30):
+        while not plugin.asked:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    ((name, message),) = plugin.asked
+    assert name == "a-6"
+    assert "0/3 nodes are available: 3 Insufficient cpu" in message
+    assert w.is_clean()
