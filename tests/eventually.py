@@ -1,8 +1,9 @@
 """Waiting, in tests of things that settle by themselves."""
 
+import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 PATIENCE = float(os.environ.get("KOORDPY_TEST_PATIENCE", "180"))
 """Seconds that a test waits for what must come about.
@@ -21,3 +22,10 @@ def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+async def becomes_true(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until `holds` returns true. Raises TimeoutError if that never comes about."""
+    async with asyncio.timeout(PATIENCE):
+        while not await holds():
+            await asyncio.sleep(0.05)

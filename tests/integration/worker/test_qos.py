@@ -1,7 +1,6 @@
 """The QoS manager of a worker: NodeSLO comes in over HTTP, cgroup files of a made-up node change."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.feature_gates import FeatureGateError
 from tests.eventually import PATIENCE
-from tests.integration.service.stage import CRDS, until
+from tests.integration.service.stage import until
 from tests.integration.worker.stage import (
     BEST_EFFORT,
     CONTAINER,
@@ -73,19 +72,6 @@ class Stumbler(QOSPlugin):
         with self.diary.open("a") as diary:
             print(*words, file=diary)
 '''
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(crds=CRDS) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    made = Client(Connection.to(Access(server.url)))
-    yield made
-    await made.close()
 
 
 async def fill(client: Client) -> None:

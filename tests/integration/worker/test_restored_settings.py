@@ -1,19 +1,15 @@
 """Settings that the node agent restores: NodeSLO comes in over HTTP, files of a made-up node change."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-
-import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeSLO
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.connection import Access, Connection
 from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
-from tests.integration.service.stage import CRDS, until
+from tests.integration.service.stage import until
 from tests.integration.worker.stage import NodeFiles, agent_settings, create, working
 from tests.processes import worker_process
 
@@ -47,19 +43,6 @@ class Files(NodeFiles):
         for name, text in MEMORY.items():
             (folder / name).write_text(text)
         return folder
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(crds=CRDS) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    made = Client(Connection.to(Access(server.url)))
-    yield made
-    await made.close()
 
 
 def node_agent(server: ApiServer, files: Files, **gates: bool) -> Process:

@@ -1,8 +1,6 @@
 """A package of a third party: resources of nodes, a section of NodeSLOs, a field of colocation-config."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,10 @@ from koordpy.api.core import ConfigMap, Namespace, Node
 from koordpy.api.koordinator import NodeSLO
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.controllers.slo import extensions
 from koordpy.embedded.apiserver import ApiServer
-from tests.eventually import PATIENCE
-from tests.integration.service.stage import CRDS
+from tests.eventually import becomes_true
 from tests.integration.worker.stage import create, worker_settings, working
 from tests.processes import worker_process
 
@@ -87,25 +83,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     extensions.unregister_node_slo_extension("tokens")
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(crds=CRDS) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    made = Client(Connection.to(Access(server.url)))
-    yield made
-    await made.close()
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await holds():
-            await asyncio.sleep(0.05)
-
-
 async def test_resources_and_sections_of_third_parties_follow_the_configuration(
     server: ApiServer, client: Client
 ) -> None:
@@ -132,11 +109,11 @@ async def test_resources_and_sections_of_third_parties_follow_the_configuration(
         await client.patch(ConfigMap, CONFIG["namespace"], CONFIG["name"], patch)
 
     async with working(worker_process(worker_settings(server.url), "controllers")):
-        await eventually(lambda: offers("5"))
-        await eventually(lambda: has({"tokens": {"perSecond": 2}}))
+        await becomes_true(lambda: offers("5"))
+        await becomes_true(lambda: has({"tokens": {"perSecond": 2}}))
         more = {"enable": True, "extensions": {"tokens": {"perNode": 8}}}
         await configure(colocation_config=json.dumps(more), token_config="{}")
-        await eventually(lambda: offers("8"))
-        await eventually(lambda: has({}))
+        await becomes_true(lambda: offers("8"))
+        await becomes_true(lambda: has({}))
         await configure(colocation_config='{"enable":false}')
-        await eventually(lambda: offers(None))
+        await becomes_true(lambda: offers(None))

@@ -1,6 +1,5 @@
 """A package of a third party with a collector that has a series of its own and a QoS plugin that reads it."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,10 @@ from koordpy.agent.interface import FlagError
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.connection import Access, Connection
 from koordpy.compose.parts.node_agent import NodeAgentPart
 from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
-from tests.integration.service.stage import CRDS, until
+from tests.integration.service.stage import until
 from tests.integration.worker.stage import NodeFiles, agent_settings, create, working
 from tests.processes import worker_process
 
@@ -76,19 +74,6 @@ PodCounter = third_party_pods:PodCounter
 [koordpy.qos]
 PodGuard = third_party_pods:PodGuard
 """
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(crds=CRDS) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    made = Client(Connection.to(Access(server.url)))
-    yield made
-    await made.close()
 
 
 @pytest.fixture(autouse=True)

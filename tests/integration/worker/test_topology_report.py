@@ -1,47 +1,23 @@
 """The node agent reports the topology of its node."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.compose.parts.node_agent import NodeAgentPart
 from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
-from tests.eventually import PATIENCE
-from tests.integration.service.stage import CRDS
+from tests.eventually import becomes_true
 from tests.integration.worker.stage import NodeFiles, agent_settings, create, working
 from tests.processes import worker_process
 
 TOPOLOGIES = resource_of(NodeResourceTopology)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(crds=CRDS) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[Client]:
-    made = Client(Connection.to(Access(server.url)))
-    yield made
-    await made.close()
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await holds():
-            await asyncio.sleep(0.05)
 
 
 def node_agent(server: ApiServer, files: NodeFiles, gates: dict[str, bool] | None = None) -> Process:
@@ -72,14 +48,14 @@ async def test_a_missing_topology_is_created_and_one_that_others_change_is_put_r
         pools = msgspec.json.encode(
             [{"socket": 0, "node": 0, "cpuset": "0-3"}, {"socket": 1, "node": 1, "cpuset": "4-7"}]
         ).decode()
-        await eventually(lambda: reported(pools))
+        await becomes_true(lambda: reported(pools))
         owner = written["metadata"]["ownerReferences"][0]
         assert (owner["kind"], owner["uid"]) == ("Node", node["metadata"]["uid"])
         assert [zone["name"] for zone in written["zones"]] == ["node-0", "node-1"]
 
         wrong = {"metadata": {"annotations": {"node.koordinator.sh/cpu-shared-pools": "[]", "mine": "kept"}}}
         await client.patch(NodeResourceTopology, "", "n1", wrong)
-        await eventually(lambda: reported(pools))
+        await becomes_true(lambda: reported(pools))
         assert written["metadata"]["annotations"]["mine"] == "kept"
 
 
@@ -92,5 +68,5 @@ async def test_without_the_gate_nothing_is_written(tmp_path: Path, server: ApiSe
         async def computed() -> bool:
             return agent.states.topology() is not None
 
-        await eventually(computed)
+        await becomes_true(computed)
         assert await topology(client) == {}
