@@ -12,8 +12,8 @@ whole
 Only an attempt that found a node keeps its plan: what-ifs and rejected attempts leave nothing behind, and a
 filter call without a bind leaves a plan that expires.
 
-Koordinator's plugins keep plans themselves; its inline batch engine (gate `EnableInlineBatchSchedule`), which
-binds all planned pods at once, does not exist here.
+The pods of a job (`PlansJobs`) do not come here: what FindOneNode plans for them is reserved at once
+(`koordpy.scheduling.gangs`). Koordinator's plugins keep plans themselves.
 """
 
 import logging
