@@ -118,7 +118,7 @@ class Evaluator:
         if row is None:
             return ""
         for victim in self._handle.nodes.pods_on(row):
-            if priority_of(victim) < priority_of(pod) and _is_preempted(victim):
+            if priority_of(victim) < priority_of(pod) and is_preempted(victim):
                 return STILL_TERMINATING
         return ""
 
@@ -156,7 +156,7 @@ class Evaluator:
         return PostFilterResult("", override=True), Status.unschedulable(fit_error(total, reasons))
 
 
-def _is_preempted(pod: Pod) -> bool:
+def is_preempted(pod: Pod) -> bool:
     """Return whether a pod is terminating because a scheduler evicted it."""
     if pod.metadata.deletion_timestamp is None:
         return False

@@ -8,7 +8,8 @@ Source: Kubernetes, `prepareCandidate` and `prepareCandidateAsync` in `pkg/sched
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from koordpy.api.core import Pod
@@ -27,6 +28,17 @@ log = logging.getLogger(__name__)
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
+AT_ONCE = 16
+"""Concurrent evictions for one preemptor, as many as kube-scheduler's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """The result of evictions on several nodes: the first failure, and whether anything was evicted."""
+
+    status: Status = SUCCESS
+    any: bool = False
+
 
 class Executor:
     """Evicts on behalf of one plugin."""
@@ -35,6 +47,8 @@ class Executor:
         self._plugin, self._handle = plugin, handle
         self._running: dict[str, Pod | None] = {}
         """The last victim, once it is the only one left, by UID of the preempting pod."""
+        self._deleted: dict[str, dict[str, str]] = {}
+        """Keys of deleted pods whose deletion has not been observed yet, by UID, by preemptor."""
 
     def is_running(self, uid: str) -> bool:
         """Return whether evictions for a pod are in progress, so that another attempt would be too early."""
@@ -45,6 +59,52 @@ class Executor:
             return True
         known = self._handle.cluster.store(Pod).by_key(last.metadata.key)
         return known is not None and known.metadata.deletion_timestamp is None
+
+    def awaits_deletions(self, preemptor: str) -> bool:
+        """Return whether a pod that was deleted for a preemptor is still shown as if it stayed.
+
+        `preemptor` is the UID of a pod, or the key of a job. Until the watch has caught up, another attempt
+        would see none of what the first one did and could evict more pods.
+        """
+        store = self._handle.cluster.store(Pod)
+        for other, pods in list(self._deleted.items()):
+            for uid, key in list(pods.items()):
+                known = store.by_key(key)
+                stays = known is not None and known.metadata.uid == uid
+                if not stays or (known is not None and known.metadata.deletion_timestamp is not None):
+                    del pods[uid]
+            if not pods:
+                del self._deleted[other]
+        return preemptor in self._deleted
+
+    async def evict_for_job(
+        self, preemptor: Pod, job: str, victims: Mapping[str, Sequence[Pod]], *, message: str
+    ) -> Evicted:
+        """Evict pods of several nodes, given by name, for a job whose pod `preemptor` found no node.
+
+        `message` is that of the victims' condition. After a failure no further eviction is begun.
+        """
+        client = self._client()
+        staying = [(name, pod) for name, pods in victims.items() for pod in _staying(pods)]
+        left = iter(staying)
+        failures: list[Exception] = []
+        done: list[Pod] = []
+
+        async def work() -> None:
+            for name, victim in left:
+                if failures:
+                    return
+                try:
+                    await self._evict_one(client, preemptor, name, victim, message=message, job=job)
+                    done.append(victim)
+                except (ApiError, ConnectionFailed) as error:
+                    failures.append(error)
+
+        await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(staying)))))
+        if failures:
+            return Evicted(Status.failed(failures[0]), bool(done))
+        histogram(PREEMPTION_VICTIMS).observe(sum(map(len, victims.values())))
+        return Evicted(any=bool(done))
 
     async def evict(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> Status:
         """Evict all victims, then clear nominations; return the first failure."""
@@ -101,18 +161,28 @@ class Executor:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _evict_one(self, client: Client, preemptor: Pod, node_name: str, victim: Pod) -> None:
+    async def _evict_one(
+        self,
+        client: Client,
+        preemptor: Pod,
+        node_name: str,
+        victim: Pod,
+        *,
+        message: str = "",
+        job: str = "",
+    ) -> None:
         meta = victim.metadata
         waiting = self._handle.waiting_pods.get(meta.uid)
         if waiting is not None:
             waiting.reject(self._plugin, "preempted")
         else:
             try:
-                condition = self._condition(preemptor, victim)
+                condition = self._condition(victim, message or _message(preemptor))
                 if condition is not None:
                     patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
                     await client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
                 await client.delete(Pod, meta.namespace, meta.name, uid=meta.uid)
+                self._deleted.setdefault(job or preemptor.metadata.uid, {})[meta.uid] = meta.key
             except ApiError:
                 if not await _is_gone(client, victim):
                     raise
@@ -125,9 +195,8 @@ class Executor:
                 victim, NORMAL, "Preempted", note, action="Preempting", related=preemptor
             )
 
-    def _condition(self, preemptor: Pod, victim: Pod) -> dict[str, Any] | None:
+    def _condition(self, victim: Pod, message: str) -> dict[str, Any] | None:
         """Return the DisruptionTarget condition where it differs from what the victim has."""
-        message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
         fresh: dict[str, Any] = {
             "type": DISRUPTION_TARGET,
             "status": "True",
@@ -145,18 +214,37 @@ class Executor:
 
     async def _clear_nominations(self, client: Client, preemptor: Pod, node_name: str) -> bool:
         """Clear the nominations of less important pods to the node; return whether all succeeded."""
-        complete = True
-        for pod in self._handle.nominator.pods_on(node_name):
-            if priority_of(pod) >= priority_of(preemptor) or not pod.status.nominated_node_name:
-                continue
-            meta = pod.metadata
-            patch = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": None}}
-            try:
-                await client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
-            except (ApiError, ConnectionFailed) as error:
-                log.warning("cannot clear the nomination of pod %s to %s: %s", meta.key, node_name, error)
-                complete = False
-        return complete
+        pods = self._handle.nominator.pods_on(node_name)
+        lesser = [pod for pod in pods if priority_of(pod) < priority_of(preemptor)]
+        return not await clear_nominations(client, lesser)
+
+
+async def clear_nominations(client: Client, pods: Iterable[Pod]) -> Mapping[str, str]:
+    """Clear `status.nominatedNodeName` where it is set; return errors by the keys of the pods."""
+    failed = {}
+    for pod in pods:
+        if pod.status.nominated_node_name:
+            error = await nominate(client, pod, "")
+            if error:
+                failed[pod.metadata.key] = error
+    return failed
+
+
+async def nominate(client: Client, pod: Pod, node_name: str) -> str:
+    """Write `status.nominatedNodeName`, empty to clear it; return the error, empty if there is none."""
+    meta = pod.metadata
+    patch = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node_name or None}}
+    try:
+        await client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
+    except (ApiError, ConnectionFailed) as error:
+        before = pod.status.nominated_node_name
+        log.warning("nomination of pod %s, %r instead of %r: %s", meta.key, node_name, before, error)
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _message(preemptor: Pod) -> str:
+    return f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
 
 
 async def _is_gone(client: Client, victim: Pod) -> bool:
