@@ -67,9 +67,16 @@ class Events(Recorder):
         self.texts: list[str] = []
 
     def event(
-        self, obj: KubeObject, type_: str, reason: str, note: str, *, action: str = "", **_: Any
+        self,
+        regarding: KubeObject,
+        type_: str,
+        reason: str,
+        note: str,
+        *,
+        action: str = "",
+        related: KubeObject | None = None,
     ) -> None:
-        self.texts.append(f"{obj.metadata.key} {type_} {reason} {action}: {note}")
+        self.texts.append(f"{regarding.metadata.key} {type_} {reason} {action}: {note}")
 
 
 class World:

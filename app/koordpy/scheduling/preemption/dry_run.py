@@ -10,9 +10,10 @@ Source: Kubernetes, `SelectVictimsOnNode` in `framework/plugins/defaultpreemptio
 `pkg/scheduler/framework/preemption`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 import numpy as np
 
@@ -32,8 +33,26 @@ from .importance import by_importance
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
+OVER_LIMIT = Status.unresolvable("evicting pods of this node does not make enough room in the quota")
+
 _FEW = 32
 """Fewer nodes than this are not worth a pass of their own."""
+
+
+class Limit(Protocol):
+    """What limits the pod besides the filters, such as a quota; followed for each node by itself."""
+
+    def took(self, node_name: str, pod: Pod) -> None:
+        """Note that a pod was removed from a node."""
+        ...
+
+    def gave_back(self, node_name: str, pod: Pod) -> None:
+        """Note that a pod was put back."""
+        ...
+
+    def allows(self, node_name: str) -> bool:
+        """Return whether the preempting pod is within its limit with the pods that are gone from a node."""
+        ...
 
 
 @dataclass(slots=True)
@@ -53,7 +72,13 @@ class Findings:
 
 
 class DryRun:
-    """The preempting pod. `may_go(victim)` tests whether it may evict a pod; unstarted pods start `now`."""
+    """The preempting pod. `may_go(victim)` tests whether it may evict a pod; unstarted pods start `now`.
+
+    With a `limit`, made for each pass over nodes, pods are put back only while the pod stays within it as well.
+    Koordinator removes a pod twice that fits neither the node nor the limit, which is an error for the node;
+    with `counts_once` it is one victim, and nodes on which the limit is exceeded even without all victims are
+    no candidates.
+    """
 
     def __init__(
         self,
@@ -63,9 +88,14 @@ class DryRun:
         may_go: Callable[[Pod], bool],
         budgets: Budgets,
         now: datetime,
+        *,
+        limit: Callable[[], Limit] | None = None,
+        counts_once: bool = False,
+        no_victims: Callable[[str], Status] = lambda _: NO_VICTIMS,
     ) -> None:
         self.framework, self.state, self.pod = framework, state, pod
         self.may_go, self.budgets, self.now = may_go, budgets, now
+        self.limit, self.counts_once, self.no_victims = limit, counts_once, no_victims
         self.entangled = framework.entangled(state)
 
     def run(self, nodes: NodeSet, wanted: int) -> Findings:
@@ -120,6 +150,7 @@ class _Pass:
         self._sandbox = Sandbox(nodes)
         self._answers: dict[int, Victims | Status] = {}
         self._potential: dict[int, list[Pod]] = {}
+        self._limit = ask.limit() if ask.limit is not None else None
 
     def run(self) -> dict[str, Victims | Status]:
         try:
@@ -152,7 +183,7 @@ class _Pass:
         for index, row in enumerate(self._nodes.rows.tolist()):
             victims = [pod for pod in self._nodes.pods_on(row) if self._ask.may_go(pod)]
             if not victims:
-                self._answers[index] = NO_VICTIMS
+                self._answers[index] = self._ask.no_victims(self._nodes.names[index])
                 continue
             self._potential[index] = victims
             self._take(index, victims)
@@ -162,6 +193,10 @@ class _Pass:
         for index, status in self._refusals(indexes).items():
             self._answers[index] = status
             del self._potential[index]
+        if self._ask.counts_once:
+            for index in [index for index in self._potential if self._exceeds(index)]:
+                self._answers[index] = OVER_LIMIT
+                del self._potential[index]
 
     def _reprieve(self) -> None:
         """Put back pods that can stay, on all nodes at once: each node's most important pod first."""
@@ -181,21 +216,46 @@ class _Pass:
         while active:
             for index in active:
                 self._put_back(index, queues[index][turn])
-            for index in self._refusals(active):
+            refused = self._refusals(active)
+            for index in refused:
                 victim = queues[index][turn]
                 self._take(index, [victim])
                 gone[index].append(victim)
                 violations[index] += turn < threatened[index]
+            if self._limit is not None:
+                self._reprieve_within_limit(active, refused, {i: queues[i][turn] for i in active}, gone)
             turn += 1
-            active = [index for index in active if turn < len(queues[index])]
+            active = [index for index in active if index in gone and turn < len(queues[index])]
         for index, victims in gone.items():
             if not victims:
                 name = self._nodes.names[index]
                 self._answers[index] = Status.failed(f'expected at least one victim pod on node "{name}"')
                 continue
-            if both[index]:
+            if both[index] and self._limit is None:
                 victims = by_importance(victims, ask.now)
             self._answers[index] = Victims(victims, violations[index])
+
+    def _reprieve_within_limit(
+        self,
+        indexes: Sequence[int],
+        refused: Collection[int],
+        victims: Mapping[int, Pod],
+        gone: dict[int, list[Pod]],
+    ) -> None:
+        """Remove pods again with which the limit is exceeded; the nodes in `refused` have lost theirs."""
+        for index in indexes:
+            if not self._exceeds(index):
+                continue
+            if index not in refused:
+                self._take(index, [victims[index]])
+                gone[index].append(victims[index])
+            elif not self._ask.counts_once:
+                key, name = victims[index].metadata.key, self._nodes.names[index]
+                self._answers[index] = Status.failed(f"no corresponding pod {key} in pods of node {name}")
+                del gone[index]
+
+    def _exceeds(self, index: int) -> bool:
+        return self._limit is not None and not self._limit.allows(self._nodes.names[index])
 
     def _refusals(self, indexes: Sequence[int]) -> dict[int, Status]:
         """Return the nodes of these where the pod does not fit now. Raises Broken."""
@@ -212,7 +272,12 @@ class _Pass:
         node = NodeInfo(self._sandbox.nodes, index)
         for pod in pods:
             self._ask.framework.remove_pod(self._state, self._ask.pod, pod, node)
+            if self._limit is not None:
+                self._limit.took(node.name, pod)
 
     def _put_back(self, index: int, pod: Pod) -> None:
         self._sandbox.put_back(index, pod)
-        self._ask.framework.add_pod(self._state, self._ask.pod, pod, NodeInfo(self._sandbox.nodes, index))
+        node = NodeInfo(self._sandbox.nodes, index)
+        self._ask.framework.add_pod(self._state, self._ask.pod, pod, node)
+        if self._limit is not None:
+            self._limit.gave_back(node.name, pod)

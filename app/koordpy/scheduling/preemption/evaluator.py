@@ -21,7 +21,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 
 from .budgets import Budgets
 from .choice import least_loss
-from .dry_run import DryRun, Findings
+from .dry_run import NO_VICTIMS, DryRun, Findings, Limit
 from .executor import Executor
 from .extenders import agreed
 from .importance import priority_of
@@ -43,8 +43,22 @@ class Rules:
     """Return the pod as it is now, None when it is gone."""
     spares: Callable[[Pod], bool] = lambda _: False
     """Return whether a pod must not be evicted even though it is less important."""
+    starts_anywhere: bool = True
+    """Whether the search starts at a random node."""
     in_background: bool = True
     """Whether the scheduler continues while victims are evicted."""
+    may_preempt: Callable[[Pod, Pod], bool] = lambda pod, victim: priority_of(victim) < priority_of(pod)
+    """Return whether the first pod may evict the second one, unless it is spared."""
+    waits_for: Callable[[Pod, Pod], bool] = lambda pod, victim: (
+        priority_of(victim) < priority_of(pod) and is_preempted(victim)
+    )
+    """Return whether the first pod has to wait for the second one, on the node that it is nominated to."""
+    limit: Callable[[CycleState, Pod], Callable[[], Limit]] | None = None
+    """Return what limits a pod besides the filters, in the state of its attempt."""
+    counts_once: bool = False
+    """See `DryRun`."""
+    no_victims: Callable[[Pod, str], Status] = lambda pod, node_name: NO_VICTIMS
+    """Return the status of a node without possible victims."""
 
     def candidates_wanted(self, nodes: int) -> int:
         """Return how many candidates are enough among so many nodes."""
@@ -82,6 +96,8 @@ class Evaluator:
             return None, Status.failed(f'pod "{pod.metadata.name}" not found')
         pod = latest
         refusal = self.ineligible(pod, outcome)
+        if not refusal and self.executor.awaits_deletions(pod.metadata.uid):
+            refusal = STILL_TERMINATING
         if refusal:
             return None, Status.unschedulable(refusal)
         nodes = self._handle.nodes.all()
@@ -117,9 +133,8 @@ class Evaluator:
         row = self._handle.nodes.row_of(name)
         if row is None:
             return ""
-        for victim in self._handle.nodes.pods_on(row):
-            if priority_of(victim) < priority_of(pod) and is_preempted(victim):
-                return STILL_TERMINATING
+        if any(self._rules.waits_for(pod, victim) for victim in self._handle.nodes.pods_on(row)):
+            return STILL_TERMINATING
         return ""
 
     def potential(self, outcome: FilterOutcome) -> NodeSet:
@@ -132,17 +147,25 @@ class Evaluator:
         nodes = self.potential(outcome)
         if not len(nodes):
             return Findings()
-        offset = self._handle.rng.randrange(len(nodes))
-        mine = priority_of(pod)
+        rules = self._rules
+        offset = self._handle.rng.randrange(len(nodes)) if rules.starts_anywhere else 0
 
         def may_go(victim: Pod) -> bool:
-            return priority_of(victim) < mine and not self._rules.spares(victim)
+            return rules.may_preempt(pod, victim) and not rules.spares(victim)
 
         run = DryRun(
-            self._handle.framework, state, pod, may_go, Budgets(self._budgets), self._handle.clock.now()
+            self._handle.framework,
+            state,
+            pod,
+            may_go,
+            Budgets(self._budgets),
+            self._handle.clock.now(),
+            limit=None if rules.limit is None else rules.limit(state, pod),
+            counts_once=rules.counts_once,
+            no_victims=lambda node_name: rules.no_victims(pod, node_name),
         )
         order = np.roll(np.arange(len(nodes)), -offset)
-        return run.run(nodes.pick(order), self._rules.candidates_wanted(len(nodes)))
+        return run.run(nodes.pick(order), rules.candidates_wanted(len(nodes)))
 
     @staticmethod
     def _nothing_found(findings: Findings, total: int) -> tuple[PostFilterResult | None, Status]:
