@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from koordpy.api.core import Node, Pod
+from koordpy.api.gang.topology_spec import GangTopologySpec, GatherRule
 from koordpy.api.meta import KubeObject
+from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import decode
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
+from koordpy.cluster.network_topology.tree import build as build_tree
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.diagnosis import ScheduleDiagnosis, diagnosis_of
 from koordpy.scheduling.interface.handle import Handle
@@ -23,7 +26,11 @@ from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build
 from koordpy_plugins.scheduling.coscheduling.preemption.findings import BY_POD, Findings
 from koordpy_plugins.scheduling.coscheduling.preemption.job_preemption import JobPreemption
+from koordpy_plugins.scheduling.coscheduling.preemption.network import INVALID_PLAN, NetworkSolver
 from koordpy_plugins.scheduling.coscheduling.preemption.preemptor import Attempted, Preemptor, WaitingMember
+from koordpy_plugins.scheduling.coscheduling.topology.layouts import Layouts
+from koordpy_plugins.scheduling.coscheduling.topology.placement import NetworkPlacement
+from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
 from koordpy_plugins.scheduling.stock.defaultbinder.plugin import DefaultBinder
 from koordpy_plugins.scheduling.stock.nodeaffinity.plugin import NodeAffinity
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
@@ -200,7 +207,9 @@ async def answer(case: dict[str, Any]) -> dict[str, Any]:
         preemptor = Preemptor.group(",".join(sorted(context["group"])), trigger, pending, waiting, current)
     found = Findings(preemptor)
     preemption = JobPreemption(world.framework.handle)
-    result, status = await preemption.preempt(state, preemptor, failed(world, statuses), found=found)
+    result, status = await preemption.preempt(
+        state, preemptor, failed(world, statuses), solver(world, case), found=found
+    )
     out: dict[str, Any] = {
         "code": int(status.code),
         "msg": status.message,
@@ -220,7 +229,7 @@ async def answer(case: dict[str, Any]) -> dict[str, Any]:
         "unplaced": len(found.unplaced),
     }
     out |= {name: value for name, value in more.items() if value}
-    if found.mode == BY_POD or (found.mode and not found.plan):
+    if found.mode == BY_POD or (found.mode and not found.plan and found.message != INVALID_PLAN):
         out["statuses"] = {
             name: {"code": int(status.code), "reasons": list(status.reasons)}
             for name, status in found.statuses.items()
@@ -228,6 +237,24 @@ async def answer(case: dict[str, Any]) -> dict[str, Any]:
     if found.plan:
         out["victims"] = keys(found.victims, in_order=True)
     return out
+
+
+def solver(world: World, case: dict[str, Any]) -> NetworkSolver | None:
+    context = case["context"]
+    if context is None or context.get("spec") is None:
+        return None
+    layers = {"metadata": {"name": "default"}, "spec": {"networkTopologySpec": case["topology"]}}
+    tree = build_tree(
+        decode(ClusterNetworkTopology, layers), [decode(Node, document) for document in case["nodes"]]
+    )
+    rules = context["spec"].get("gatherStrategy") or ()
+    spec = GangTopologySpec(
+        tuple(GatherRule(rule["layer"], rule["strategy"], rule.get("podCountMultiple", 0)) for rule in rules)
+    )
+    handle = world.framework.handle
+    layouts = Layouts(handle)
+    network = NetworkPlacement(handle, handle.cluster.shared(SelectorCounts), layouts)
+    return NetworkSolver(handle, network, layouts, spec, tree, len(context["attempted"]))
 
 
 def keys(pods: Mapping[str, Sequence[Pod]], *, in_order: bool = False) -> dict[str, list[str]]:

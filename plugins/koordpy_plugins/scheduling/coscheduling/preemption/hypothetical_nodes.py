@@ -11,6 +11,7 @@ from koordpy.cluster.sandbox import Sandbox
 from koordpy.scheduling.framework.plugin_call import Broken
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import PreFilterOutcome
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .members import Members, Prepared
@@ -109,15 +110,21 @@ class HypotheticalNodes:
 
     # --- filters ---------------------------------------------------------------------------------
 
+    def begin(self, pod: Pod) -> tuple[CycleState, PreFilterOutcome]:
+        """Return a state of a member in which all changes are noted, and what PreFilter said."""
+        prepared = self._members.prepared(pod)
+        return self._state(prepared, _ALL).clone(), prepared.outcome
+
     def refusals(self, pod: Pod, indexes: Sequence[int]) -> dict[int, Status]:
         """Return the nodes among these on which a member does not fit now, with the statuses."""
         prepared = self._members.prepared(pod)
-        if not prepared.refusal.is_success:
-            return dict.fromkeys(indexes, prepared.refusal)
+        before = prepared.outcome
+        if not before.status.is_success:
+            return dict.fromkeys(indexes, before.status)
         refused: dict[int, Status] = {}
-        if prepared.names is not None:
+        if before.node_names is not None:
             names = self.names
-            refused = {index: prepared.absent for index in indexes if names[index] not in prepared.names}
+            refused = {i: before.absent_status for i in indexes if names[i] not in before.node_names}
             indexes = [index for index in indexes if index not in refused]
         if not indexes:
             return refused

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 import msgspec
 
 from koordpy.api.core import Pod
+from koordpy.api.pod_specs import without_volume_names
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.interface.cycle_state import NOMINATED_PODS_TO_IGNORE, CycleState, StateKey
+from koordpy.scheduling.interface.cycle_state import NOMINATED_PODS_TO_IGNORE, CycleState
 from koordpy.scheduling.interface.handle import WhatIf
-from koordpy.scheduling.interface.status import SUCCESS, Code, Status
+from koordpy.scheduling.interface.outcome import PreFilterOutcome
+from koordpy.scheduling.interface.status import Code
+
+from ..topology.placement import PROBING
 
 _encode = msgspec.msgpack.Encoder().encode
-
-MEMBER_WHAT_IF: StateKey[bool] = StateKey("koordpy.dev/member-what-if")
-"""Set in the state of a member that is tried with the rest of its gang: Coscheduling itself lets it pass."""
 
 _KOORDINATOR = "koordinator.sh/"
 _OWN = frozenset(
@@ -33,14 +34,11 @@ _OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What PreFilter gave a member: a state, where it may go (None: anywhere), and a refusal of all nodes."""
+    """A member's state, and what PreFilter said."""
 
     pod: Pod
     state: CycleState
-    names: frozenset[str] | None = None
-    absent: Status = SUCCESS
-    """The status of nodes outside `names`."""
-    refusal: Status = SUCCESS
+    outcome: PreFilterOutcome
 
 
 class Members:
@@ -65,7 +63,7 @@ class Members:
         self._keys: dict[str, bytes] = {}
         own = state.clone()
         own.write(NOMINATED_PODS_TO_IGNORE, self._ignored)
-        self._prepared = {self.key(trigger): Prepared(trigger, own)}
+        self._prepared = {self.key(trigger): Prepared(trigger, own, PreFilterOutcome())}
 
     def key(self, pod: Pod) -> bytes:
         """Return what pods have in common that share a state."""
@@ -77,7 +75,8 @@ class Members:
                 for name, value in pod.metadata.annotations.items()
                 if _KOORDINATOR in name and name not in _OWN
             }
-            known = self._keys[uid] = _encode((pod.metadata.namespace, annotations, pod.spec))
+            spec = without_volume_names(pod.spec)
+            known = self._keys[uid] = _encode((pod.metadata.namespace, annotations, spec))
         return known
 
     def prepared(self, pod: Pod) -> Prepared:
@@ -91,9 +90,8 @@ class Members:
     def _prepare(self, pod: Pod) -> Prepared:
         state = self.framework.new_state()
         state.write(NOMINATED_PODS_TO_IGNORE, self._ignored)
-        state.write(MEMBER_WHAT_IF, True)
+        state.write(PROBING, True)
         outcome = self.framework.run_pre_filter(state, pod, self._nodes)
-        status = outcome.status
-        if not status.is_success and (self._strict or status.code is not Code.UNSCHEDULABLE):
-            return Prepared(pod, state, refusal=status)
-        return Prepared(pod, state, outcome.node_names, outcome.absent_status)
+        if not self._strict and outcome.status.code is Code.UNSCHEDULABLE:
+            outcome = PreFilterOutcome(node_names=outcome.node_names, rejectors=outcome.rejectors)
+        return Prepared(pod, state, outcome)
