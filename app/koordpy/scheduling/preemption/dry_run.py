@@ -74,10 +74,10 @@ class Findings:
 class DryRun:
     """The preempting pod. `may_go(victim)` tests whether it may evict a pod; unstarted pods start `now`.
 
-    With a `limit`, made for each pass over nodes, pods are put back only while the pod stays within it as well.
+    With a `limit`, which is made for each pass over nodes, pods are put back only if the pod stays within it.
     Koordinator removes a pod twice that fits neither the node nor the limit, which is an error for the node;
-    with `counts_once` it is one victim, and nodes on which the limit is exceeded even without all victims are
-    no candidates.
+    with `counts_once` it is one victim, and nodes on which the limit is exceeded even without all possible
+    victims are no candidates.
     """
 
     def __init__(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from koordpy.api.core import Pod, PodDisruptionBudget
-from koordpy.scheduling.framework.metrics import PREEMPTION_ATTEMPTS
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.diagnosis import diagnosis_of, existing_diagnosis
 from koordpy.scheduling.interface.failure import JOB_REJECT
@@ -18,13 +17,17 @@ from koordpy.scheduling.interface.fit_error import fit_error
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
-from koordpy.scheduling.preemption.budgets import Budgets
-from koordpy.scheduling.preemption.evaluator import is_preempted
-from koordpy.scheduling.preemption.executor import Executor, clear_nominations
+from koordpy.scheduling.preemption import (
+    PREEMPTION_ATTEMPTS,
+    Budgets,
+    Executor,
+    HypotheticalNodes,
+    clear_nominations,
+    is_preempted,
+)
 
 from . import findings as reasons
 from .findings import Findings
-from .hypothetical_nodes import HypotheticalNodes
 from .members import Members
 from .metrics import observe_duration
 from .nominations import Nominations

@@ -5,7 +5,6 @@ pod's if they are like it: a gang of hundreds usually needs a single state.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -16,6 +15,7 @@ from koordpy.scheduling.interface.cycle_state import NOMINATED_PODS_TO_IGNORE, C
 from koordpy.scheduling.interface.handle import WhatIf
 from koordpy.scheduling.interface.outcome import PreFilterOutcome
 from koordpy.scheduling.interface.status import Code
+from koordpy.scheduling.preemption import Preparation, Prepared
 
 from ..topology.placement import PROBING
 
@@ -32,16 +32,7 @@ _OWN = frozenset(
 """Koordinator's annotations that differ from member to member and that no filter reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A member's state, and what PreFilter said."""
-
-    pod: Pod
-    state: CycleState
-    outcome: PreFilterOutcome
-
-
-class Members:
+class Members(Preparation):
     """Prepares the members of a job; `pods` are those whose own nominations are ignored.
 
     `nodes` are all nodes, `state` is that of the trigger pod. With `strict` a member that PreFilter refuses
@@ -58,12 +49,17 @@ class Members:
         *,
         strict: bool = False,
     ) -> None:
-        self.framework, self._nodes, self._strict = framework, nodes, strict
+        self._framework, self._nodes, self._strict = framework, nodes, strict
         self._ignored = frozenset(pod.metadata.uid for pod in pods)
         self._keys: dict[str, bytes] = {}
         own = state.clone()
         own.write(NOMINATED_PODS_TO_IGNORE, self._ignored)
         self._prepared = {self.key(trigger): Prepared(trigger, own, PreFilterOutcome())}
+
+    @property
+    def framework(self) -> WhatIf:
+        """The profile's framework."""
+        return self._framework
 
     def key(self, pod: Pod) -> bytes:
         """Return what pods have in common that share a state."""
@@ -88,10 +84,10 @@ class Members:
         return known
 
     def _prepare(self, pod: Pod) -> Prepared:
-        state = self.framework.new_state()
+        state = self._framework.new_state()
         state.write(NOMINATED_PODS_TO_IGNORE, self._ignored)
         state.write(PROBING, True)
-        outcome = self.framework.run_pre_filter(state, pod, self._nodes)
+        outcome = self._framework.run_pre_filter(state, pod, self._nodes)
         if not self._strict and outcome.status.code is Code.UNSCHEDULABLE:
             outcome = PreFilterOutcome(node_names=outcome.node_names, rejectors=outcome.rejectors)
         return Prepared(pod, state, outcome)

@@ -8,6 +8,7 @@ import numpy as np
 from koordpy.api.gang.topology_spec import GangTopologySpec
 from koordpy.cluster.network_topology.tree import Tree
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.preemption import HypotheticalNodes
 
 from ..topology.layouts import Layouts
 from ..topology.members import in_order_of_index
@@ -15,7 +16,6 @@ from ..topology.placement import NetworkPlacement
 from ..topology.requirement import requirement_of
 from ..topology.slots import SlotProbe
 from ..topology.solver import solve
-from .hypothetical_nodes import HypotheticalNodes
 from .placement import Placements
 from .preemptor import Preemptor
 

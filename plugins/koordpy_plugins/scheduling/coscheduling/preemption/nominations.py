@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from koordpy.api.core import Pod
 from koordpy.scheduling.interface.failure import JOB_PREEMPTION_FAILURE, JOB_PREEMPTION_SUCCESS
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.preemption.executor import AT_ONCE, nominate
-from koordpy.scheduling.preemption.importance import priority_of
+from koordpy.scheduling.preemption import AT_ONCE, nominate, priority_of
 
 from .preemptor import Preemptor, WaitingMember
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from koordpy.api.core import Pod
 from koordpy.scheduling.interface.status import SUCCESS, Status
-
-from .hypothetical_nodes import HypotheticalNodes
+from koordpy.scheduling.preemption import HypotheticalNodes
 
 
 @dataclass(slots=True)

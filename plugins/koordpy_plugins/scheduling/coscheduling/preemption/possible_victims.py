@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from koordpy.api.core import Pod
 from koordpy.api.extension import LABEL_DISABLE_PREEMPTIBLE, LABEL_QUOTA_PREEMPTIBLE
 from koordpy.scheduling.interface.status import Status
-from koordpy.scheduling.preemption.importance import priority_of
-
-from .hypothetical_nodes import HypotheticalNodes
+from koordpy.scheduling.preemption import HypotheticalNodes, priority_of
 
 LABEL_QUESTIONED_OBJECT_KEY = "scheduling.koordinator.sh/questioned-object-key"
 """The key of the job that a pod belongs to."""

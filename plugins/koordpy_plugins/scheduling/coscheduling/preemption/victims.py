@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from koordpy.api.core import Pod
 from koordpy.scheduling.interface.status import Status
-
-from .hypothetical_nodes import HypotheticalNodes
+from koordpy.scheduling.preemption import HypotheticalNodes
 
 
 class VictimsUnknown(Exception):

@@ -1,7 +1,8 @@
-"""Nodes as they would be without possible victims and with members of the job on them."""
+"""Nodes as they would be without some of their pods and with others: for pods that are placed together."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -10,14 +11,39 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
 from koordpy.scheduling.framework.plugin_call import Broken
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import WhatIf
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import PreFilterOutcome
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
-from .members import Members, Prepared
-
 _ALL = -1
 """The place of a state that is valid for all nodes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A pod, the state of its attempt, and what PreFilter said."""
+
+    pod: Pod
+    state: CycleState
+    outcome: PreFilterOutcome
+
+
+class Preparation(Protocol):
+    """Begins the attempts of pods."""
+
+    @property
+    def framework(self) -> WhatIf:
+        """The profile's framework."""
+        ...
+
+    def key(self, pod: Pod) -> bytes:
+        """Return what pods have in common that get the same answers."""
+        ...
+
+    def prepared(self, pod: Pod) -> Prepared:
+        """Return the attempt of the pods with the key of this one."""
+        ...
 
 
 class _Change(NamedTuple):
@@ -35,8 +61,8 @@ class HypotheticalNodes:
     by itself; otherwise one pass of the filters covers all nodes.
     """
 
-    def __init__(self, members: Members, nodes: NodeSet) -> None:
-        self._members = members
+    def __init__(self, preparation: Preparation, nodes: NodeSet) -> None:
+        self._preparation = preparation
         self._sandbox = Sandbox(nodes)
         self._states: dict[tuple[bytes, int], tuple[Pod, CycleState]] = {}
         """The pod for which a state was made, and the state, by key of the member and index of the node."""
@@ -58,8 +84,8 @@ class HypotheticalNodes:
         return range(len(self.nodes))
 
     def key(self, pod: Pod) -> bytes:
-        """Return what members have in common that get the same answers."""
-        return self._members.key(pod)
+        """Return what pods have in common that get the same answers."""
+        return self._preparation.key(pod)
 
     def pods_on(self, index: int) -> list[Pod]:
         """Return the pods that are on a node now."""
@@ -67,7 +93,7 @@ class HypotheticalNodes:
 
     def fork(self, indexes: Sequence[int]) -> "HypotheticalNodes":
         """Return an independent copy of some nodes as they are now, in this order."""
-        copy = HypotheticalNodes(self._members, self.nodes.pick(np.array(indexes, np.int64)))
+        copy = HypotheticalNodes(self._preparation, self.nodes.pick(np.array(indexes, np.int64)))
         place = {index: position for position, index in enumerate(indexes)} | {_ALL: _ALL}
         for (key, index), (pod, state) in self._states.items():
             if index in place:
@@ -100,7 +126,7 @@ class HypotheticalNodes:
         return result
 
     def _tell(self, pod: Pod, state: CycleState, change: _Change) -> Status:
-        framework = self._members.framework
+        framework = self._preparation.framework
         run = framework.add_pod if change.sign > 0 else framework.remove_pod
         try:
             run(state, pod, change.pod, NodeInfo(self.nodes, change.at))
@@ -112,12 +138,12 @@ class HypotheticalNodes:
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterOutcome]:
         """Return a state of a member in which all changes are noted, and what PreFilter said."""
-        prepared = self._members.prepared(pod)
+        prepared = self._preparation.prepared(pod)
         return self._state(prepared, _ALL).clone(), prepared.outcome
 
     def refusals(self, pod: Pod, indexes: Sequence[int]) -> dict[int, Status]:
         """Return the nodes among these on which a member does not fit now, with the statuses."""
-        prepared = self._members.prepared(pod)
+        prepared = self._preparation.prepared(pod)
         before = prepared.outcome
         if not before.status.is_success:
             return dict.fromkeys(indexes, before.status)
@@ -128,7 +154,7 @@ class HypotheticalNodes:
             indexes = [index for index in indexes if index not in refused]
         if not indexes:
             return refused
-        if self._members.framework.entangled(prepared.state):
+        if self._preparation.framework.entangled(prepared.state):
             for index in indexes:
                 refused |= self._filter(self._state(prepared, index), pod, (index,))
         else:
@@ -137,7 +163,7 @@ class HypotheticalNodes:
 
     def _filter(self, state: CycleState, pod: Pod, indexes: Sequence[int]) -> dict[int, Status]:
         at = np.array(indexes, np.int64)
-        outcome = self._members.framework.run_filters(state, pod, self.nodes.pick(at))
+        outcome = self._preparation.framework.run_filters(state, pod, self.nodes.pick(at))
         if outcome.error is None:
             return {indexes[i]: outcome.status(i) for i in np.flatnonzero(~outcome.feasible).tolist()}
         if len(indexes) == 1:
@@ -148,7 +174,7 @@ class HypotheticalNodes:
         return refused
 
     def _state(self, prepared: Prepared, index: int) -> CycleState:
-        key = self._members.key(prepared.pod), index
+        key = self._preparation.key(prepared.pod), index
         known = self._states.get(key)
         if known is None:
             state = prepared.state.clone()
