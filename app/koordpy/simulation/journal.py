@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from .gangs import GangJournal
 from .planned import PlannedPod
 
 
@@ -40,6 +41,7 @@ class Journal:
     """
 
     repeated_within: float = 0.0
+    gangs: GangJournal = field(default_factory=lambda: GangJournal({}))
     pods: list[Incarnation] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     """Pods that the API server or a webhook rejected: their keys, and the reasons."""
@@ -59,12 +61,14 @@ class Journal:
             pod.replaces = vacant.popleft()
         self.pods.append(pod)
         self.alive[pod.key] = pod
+        self.gangs.created(planned, now)
         return pod
 
     def bound(self, pod: Incarnation, node: str, now: float) -> None:
         """Record that a pod is bound."""
         pod.bound, pod.node = now, node
         self.running += 1
+        self.gangs.bound(pod.planned, now)
 
     def evicting(self, pod: Incarnation, now: float) -> None:
         """Record that a pod's eviction begins."""
@@ -83,6 +87,9 @@ class Journal:
             self.evicting(pod, now)
         pod.ended, pod.outcome = now, pod.outcome or outcome
         self.alive.pop(pod.key, None)
+        self.gangs.ended(
+            pod.planned, now, was_bound=pod.bound is not None, finished=pod.outcome == "finished"
+        )
         if pod.bound is not None:
             self.running -= 1
         if pod.outcome in ("evicted", "node-left"):

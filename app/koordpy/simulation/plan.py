@@ -12,7 +12,7 @@ from koordpy.embedded.kubelet.curves import Curve
 
 from . import node_groups, pod_sources
 from .planned import Plan, PlannedObject
-from .scenario import Scenario, Usage
+from .scenario import Scenario, Usage, Workload
 from .sources import read_source
 
 _DEFAULT_USAGE: Usage = {"cpu": Curve(factor=0.5), "memory": Curve(factor=0.6)}
@@ -32,12 +32,13 @@ def of(scenario: Scenario, folder: Path) -> Plan:
         with _Under(f"objects[{index}]"):
             for document in read_source(objects, folder):
                 plan.objects.append(PlannedObject(document, objects.at, objects.until))
+    groups = _groups(scenario)
     for index, workload in enumerate(scenario.workloads):
         rng = random.Random(f"{scenario.seed}/{workload.name}")
         usage = {**_DEFAULT_USAGE, **scenario.usage.default, **workload.usage}
         with _Under(f"workloads[{index}]"):
             if workload.pods is not None:
-                plan.pods += pod_sources.equal(workload, workload.pods, usage, rng)
+                plan.pods += pod_sources.equal(workload, workload.pods, usage, rng, groups)
             elif workload.trace is not None:
                 plan.pods += pod_sources.of_trace(workload, workload.trace, usage, folder)
             else:
@@ -52,6 +53,15 @@ def of(scenario: Scenario, folder: Path) -> Plan:
                     f"duration: expected one, because pods of workload {pod.workload!r} run for ever"
                 )
     return plan
+
+
+def _groups(scenario: Scenario) -> dict[str, list[Workload]]:
+    """Return the workloads of each group of gangs."""
+    found: dict[str, list[Workload]] = {}
+    for workload in scenario.workloads:
+        if workload.pods is not None and workload.pods.gang is not None and workload.pods.gang.group:
+            found.setdefault(workload.pods.gang.group, []).append(workload)
+    return found
 
 
 class _Under:

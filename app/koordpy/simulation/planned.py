@@ -34,6 +34,10 @@ class PlannedPod:
     """The amounts that scale the curves, as `MEASURED`."""
     returns: bool = True
     """Whether it is created again after an eviction."""
+    gang: str = ""
+    """The ID of its gang."""
+    gang_minimum: int = 0
+    """The minimum of its gang, if the pod says one."""
     number: int = 0
     """Its index among all pods, which its noise depends on."""
 

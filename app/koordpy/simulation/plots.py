@@ -21,6 +21,7 @@ _UNITS = ((86400.0 * 3, 86400.0, "days"), (3600.0 * 3, 3600.0, "hours"), (180.0,
 _COLOURS = ("#1f5fa8", "#d9822b", "#2f8f4e", "#a83279", "#6b6b6b", "#8a6d1a")
 _MOST_RESOURCES = 6
 _MOST_WORKLOADS = 12
+_MOST_QUOTAS = 6
 
 Panel = Callable[["Axes"], None]
 
@@ -177,6 +178,14 @@ class _Page:
                 )
                 for name in resources
             ),
+            (
+                self._gangs,
+                any(
+                    _is_eventful((series.gangs_whole, series.gangs_partly_bound, series.gangs_waiting))
+                    for series in all_series
+                ),
+            ),
+            *((self._quota(*each), True) for each in self._busy_quotas()),
             (self._best_effort, any(max(series.batch_cores, default=0) for series in all_series)),
             (self._evictions, any(result.pods.evicted for result, _ in self._results)),
             (self._per_node, any(result.pods.bound for result, _ in self._results)),
@@ -253,6 +262,51 @@ class _Page:
             axes.plot(times, series.batch_cores, "--", color=colour, linewidth=width * 0.75)
             axes.plot(times, series.best_effort_cores, color=colour, linewidth=width)
         self._over_time(axes, "cores for best-effort pods: dashed offered, solid used", "cores")
+
+    def _gangs(self, axes: "Axes") -> None:
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
+            series, times = result.series, self._times(result)
+            for style, values in (
+                ("-", series.gangs_whole), (":", series.gangs_partly_bound), ("--", series.gangs_waiting)
+            ):  # fmt: skip
+                axes.step(times, values, style, where="post", color=colour, linewidth=width)
+        self._over_time(axes, "gangs: solid whole, dotted partly bound, dashed waiting", "gangs")
+        self._whole(axes)
+
+    def _busy_quotas(self) -> list[tuple[str, str]]:
+        """Return the quotas that are used most, each with its first resource."""
+        most: dict[tuple[str, str], float] = {}
+        for result, _ in self._results:
+            for name, resources in result.quotas.items():
+                resource, use = next(iter(resources.items()))
+                share = use.used.max / use.max if use.max else use.used.max
+                most[name, resource] = max(most.get((name, resource), 0.0), share)
+        busy = [each for each in most if most[each] > 0]
+        return sorted(sorted(busy, key=lambda each: -most[each])[:_MOST_QUOTAS])
+
+    def _quota(self, name: str, resource: str) -> Panel:
+        def panel(axes: "Axes") -> None:
+            scale, unit = (
+                (1 << 30, "GiB") if resource == "memory" else (1, "cores" if resource == "cpu" else "")
+            )
+            for (result, colour), width in zip(self._results, self._widths, strict=True):
+                times = self._times(result)
+                for style, lines, thin in (
+                    ("--", result.series.quota_runtime, 0.75), ("-", result.series.quota_used, 1.0)
+                ):  # fmt: skip
+                    values = lines.get(name, {}).get(resource, [])
+                    scaled = np.asarray(values) / scale
+                    axes.step(
+                        times[: len(values)],
+                        scaled,
+                        style,
+                        where="post",
+                        color=colour,
+                        linewidth=width * thin,
+                    )
+            self._over_time(axes, f"quota {name}, {resource}: dashed runtime, solid used", unit)
+
+        return panel
 
     def _evictions(self, axes: "Axes") -> None:
         for (result, colour), width in zip(self._results, self._widths, strict=True):

@@ -1,41 +1,79 @@
 """The pods of a scenario's workloads: equal ones, those of a Deployment, those of a trace."""
 
 import copy
+import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from koordpy.api import quantity
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
+from koordpy.api.gang.membership import ANNOTATION_GANG_NAME
+from koordpy.api.gang.settings import (
+    ANNOTATION_GROUPS,
+    ANNOTATION_MATCH_POLICY,
+    ANNOTATION_MIN_AVAILABLE,
+    ANNOTATION_MODE,
+    ANNOTATION_TOTAL_NUMBER,
+    ANNOTATION_WAITING_TIME,
+)
 from koordpy.api.resources import pod_request_vector
 from koordpy.api.scheme import DecodeError, decode
 from koordpy.embedded.kubelet.curves import Curve, Step
 from koordpy.embedded.kubelet.usage import MEASURED
 
-from . import tables
+from . import gangs, tables
 from .planned import PlannedDeployment, PlannedPod
-from .scenario import Pods, Trace, Usage, Workload
+from .scenario import Gang, Pods, Trace, Usage, Workload
 from .sources import read_source
 
 Document = dict[str, Any]
 
+Groups = Mapping[str, Sequence[Workload]]
+"""The workloads whose gangs form groups, by the names of these."""
+
 _IMAGE = "simulated:1"
 
 
-def equal(workload: Workload, pods: Pods, usage: Usage, rng: random.Random) -> Iterator[PlannedPod]:
-    """Yield equal pods, with their times drawn by `rng`."""
+def equal(
+    workload: Workload, pods: Pods, usage: Usage, rng: random.Random, groups: Groups
+) -> Iterator[PlannedPod]:
+    """Yield equal pods, with their times drawn by `rng`. `groups` has the workloads of groups of gangs."""
     template = pods.template or _requesting(pods.requests)
     at = pods.arrivals.at
-    for index in range(pods.count):
-        document = _pod(template, workload.namespace, f"{workload.name}-{index}")
+    size = 1 if pods.gang is None else pods.gang.size
+    for first in range(0, pods.count, size):
         duration = pods.duration
         if duration is not None and pods.spread:
             duration *= 1 + pods.spread * (2 * rng.random() - 1)
-        yield _planned(document, workload, at, duration, usage)
+        for index in range(first, first + size):
+            document = _pod(template, workload.namespace, f"{workload.name}-{index}")
+            if pods.gang is not None:
+                _join(document, workload, pods.gang, index // size, groups)
+            later = 0.0 if pods.gang is None else (index - first) * pods.gang.every
+            yield _planned(document, workload, at + later, duration, usage)
         every = pods.arrivals.every
         at += rng.expovariate(1 / every) if pods.arrivals.random and every else every
+
+
+def _join(document: Document, workload: Workload, gang: Gang, number: int, groups: Groups) -> None:
+    """Make a pod a member of the gang of that number."""
+    told = {
+        ANNOTATION_GANG_NAME: f"{workload.name}-{number}",
+        ANNOTATION_MIN_AVAILABLE: str(gang.size if gang.min is None else gang.min),
+        ANNOTATION_TOTAL_NUMBER: str(gang.size),
+        ANNOTATION_MODE: gang.mode,
+    }
+    if gang.match_policy is not None:
+        told[ANNOTATION_MATCH_POLICY] = gang.match_policy
+    if gang.waiting_time is not None:
+        told[ANNOTATION_WAITING_TIME] = f"{gang.waiting_time:g}s"
+    if gang.group is not None:
+        others = [f"{each.namespace}/{each.name}-{number}" for each in groups[gang.group]]
+        told[ANNOTATION_GROUPS] = json.dumps(others)
+    document["metadata"]["annotations"] = {**(document["metadata"].get("annotations") or {}), **told}
 
 
 def of_trace(workload: Workload, trace: Trace, usage: Usage, folder: Path) -> Iterator[PlannedPod]:
@@ -132,7 +170,8 @@ def _planned(
     document: Document, workload: Workload, arrival: float, duration: float | None, usage: Usage
 ) -> PlannedPod:
     try:
-        requests = pod_request_vector(decode(Pod, document))
+        pod = decode(Pod, document)
+        requests = pod_request_vector(pod)
     except (DecodeError, quantity.QuantityError) as error:
         raise ConfigError(f"pod {document['metadata'].get('name')!r}: {error}") from None
     curves = tuple(usage[resource] for resource in ("cpu", "memory"))
@@ -150,6 +189,7 @@ def _planned(
         (curves[0], curves[1]),
         (base[0], base[1]),
         workload.when_evicted == "restart",
+        *gangs.membership(pod),
     )
 
 

@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .result import Colocation, Result, Spread
+from .result import Colocation, Gangs, Result, Spread
+
+_MOST_QUOTAS = 20
 
 _Row = tuple[str, Callable[[Result], str]]
 
@@ -64,6 +66,12 @@ def _sections(results: Sequence[Result]) -> Iterator[tuple[str, Iterator[_Row]]]
     yield "Use, % of what all nodes offer", _use(results)
     if any(result.colocation is not None for result in results):
         yield "Colocation", _colocation()
+    if any(result.gangs is not None for result in results):
+        yield "Gangs", _gangs()
+    quotas = dict.fromkeys(name for result in results for name in sorted(result.quotas))
+    if quotas:
+        title = "ElasticQuotas: used (mean, max) of runtime (mean), of max"
+        yield title, _quotas(results, list(quotas)[:_MOST_QUOTAS])
     yield "The run itself", _run()
 
 
@@ -136,6 +144,50 @@ def _colocation() -> Iterator[_Row]:
 
 def _of_colocation(value: Callable[[Colocation], str], result: Result) -> str:
     return "" if result.colocation is None else value(result.colocation)
+
+
+def _gangs() -> Iterator[_Row]:
+    for name, value in (
+        ("created", lambda found: f"{found.created:,}"),
+        ("whole at any time", lambda found: f"{found.whole:,}"),
+        ("time until whole: p50, p95, max", lambda found: _times(found.seconds_to_whole)),
+        ("partly bound, hours of a gang", lambda found: f"{found.partly_bound_hours:,.1f}"),
+        ("partly bound, longest", lambda found: _time(found.longest_partly_bound)),
+        (
+            "at the end whole, partly bound, waiting",
+            lambda found: f"{found.whole_at_end:,}, {found.partly_bound_at_end:,}, {found.waiting_at_end:,}",
+        ),
+    ):
+        yield name, partial(_of_gangs, value)
+
+
+def _of_gangs(value: Callable[[Gangs], str], result: Result) -> str:
+    return "" if result.gangs is None else value(result.gangs)
+
+
+def _quotas(results: Sequence[Result], names: Sequence[str]) -> Iterator[_Row]:
+    for name in names:
+        for resource in dict.fromkeys(item for each in results for item in each.quotas.get(name, ())):
+            yield f"{name}: {resource}", partial(_of_quota, name, resource)
+
+
+def _of_quota(name: str, resource: str, result: Result) -> str:
+    found = result.quotas.get(name, {}).get(resource)
+    if found is None:
+        return ""
+    used, runtime = found.used, found.runtime
+    most = "-" if found.max is None else _amount(resource, found.max)
+    return (
+        f"{_amount(resource, used.mean)}, {_amount(resource, used.max)} of "
+        f"{_amount(resource, runtime.mean)}, of {most}"
+    )
+
+
+def _amount(resource: str, value: float) -> str:
+    """Format cores, bytes or a plain number."""
+    if resource == "memory" or resource.endswith("storage"):
+        return f"{value / (1 << 30):,.1f} Gi"
+    return f"{value:,.1f}".removesuffix(".0")
 
 
 def _offered(found: Colocation) -> str:

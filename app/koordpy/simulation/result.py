@@ -52,6 +52,13 @@ class Series(msgspec.Struct, rename="camel"):
     """Batch resources that all nodes offer."""
     best_effort_cores: list[float] = []
     """Used by best-effort pods."""
+    gangs_whole: list[int] = []
+    gangs_partly_bound: list[int] = []
+    gangs_waiting: list[int] = []
+    """Without a bound member."""
+    quota_used: dict[str, dict[str, list[float]]] = {}
+    """By quota and resource; zero before the quota exists."""
+    quota_runtime: dict[str, dict[str, list[float]]] = {}
 
 
 class Colocation(msgspec.Struct, rename="camel"):
@@ -73,6 +80,35 @@ class Colocation(msgspec.Struct, rename="camel"):
     """What the other pods wanted and their nodes did not have."""
 
 
+class Gangs(msgspec.Struct, rename="camel"):
+    """What became of gangs. One is whole while its minimum of members is bound or has finished."""
+
+    created: int
+    whole: int
+    """How many were whole at any time."""
+    seconds_to_whole: Spread
+    """From the creation of the first member; gangs that never were whole count with the time they waited."""
+    partly_bound_hours: float
+    """Hours of one gang during which some members, but less than the minimum, held resources."""
+    longest_partly_bound: float
+    """Of these times the longest of one gang, in seconds."""
+    whole_at_end: int
+    partly_bound_at_end: int
+    """Deadlocked, if nothing that runs will end."""
+    waiting_at_end: int
+
+
+class QuotaUse(msgspec.Struct, rename="camel"):
+    """One resource of an ElasticQuota over time: cores, bytes, or plain numbers."""
+
+    used: Spread
+    runtime: Spread
+    """What the quota might have used, by its status."""
+    min: float | None = None
+    max: float | None = None
+    """At the end; None if not set."""
+
+
 class PodOutcome(msgspec.Struct, rename="camel", omit_defaults=True):
     """One pod; times in seconds since the start."""
 
@@ -84,6 +120,7 @@ class PodOutcome(msgspec.Struct, rename="camel", omit_defaults=True):
     ended: float | None = None
     outcome: str = ""
     """`finished`, `evicted`, `scaled-down`, `node-left`; empty for a pod that is there at the end."""
+    gang: str = ""
 
 
 class Pods(msgspec.Struct, rename="camel"):
@@ -140,6 +177,10 @@ class Result(msgspec.Struct, rename="camel"):
     series: Series
     colocation: Colocation | None = None
     """None where nothing is offered to best-effort pods, and none runs."""
+    gangs: Gangs | None = None
+    """None where no pod is in a gang."""
+    quotas: dict[str, dict[str, QuotaUse]] = {}
+    """By ElasticQuota and resource, without the root quotas."""
     placements: list[PodOutcome] = []
     notes: list[str] = []
     """What the numbers depend on and the scenario does not say."""

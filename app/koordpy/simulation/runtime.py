@@ -3,6 +3,7 @@
 A pod that has run for its duration is deleted at once, as by an owner that keeps no ended pods.
 """
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -38,6 +39,8 @@ class ScenarioRuntime:
         self._client, self._clock, self._journal, self._usage = client, clock, journal, usage
         self._gone = gone
         self._slots: dict[str, int] = {}
+        self._ends: dict[str, asyncio.Task[bool]] = {}
+        """Ends of members of gangs that have begun to work, by UID."""
 
     def follow(self, pods: Store[Pod]) -> None:
         """Follow the ends of pods. Call it after the kubelets have subscribed: they end usage first."""
@@ -48,9 +51,9 @@ class ScenarioRuntime:
         known = self._known(pod)
         if known is None or pod.spec.node_name not in self._usage.row_of:
             return None
+        duration = None if known.planned.gang else known.planned.duration
         containers = tuple(
-            ContainerPlan(container.name, container.image, known.planned.duration)
-            for container in pod.spec.containers
+            ContainerPlan(container.name, container.image, duration) for container in pod.spec.containers
         )
         return PodPlan(containers, "Never", stop_after=_TERMINATION), {}
 
@@ -63,12 +66,38 @@ class ScenarioRuntime:
             self._slots[pod.metadata.uid] = self._usage.begin(
                 known.planned, known.key, node, now, best_effort=not is_not_best_effort(pod)
             )
+            if known.planned.gang and known.planned.duration is not None:
+                self._journal.gangs.when_whole(known.planned, lambda: self._works(pod))
+
+    def _works(self, pod: Pod) -> None:
+        """Begin the time for which a member of a gang runs: before its gang was whole it could do nothing."""
+        known, uid = self._known(pod), pod.metadata.uid
+        if known is None or uid not in self._slots:
+            return
+        duration = known.planned.duration
+
+        async def end() -> bool:
+            await asyncio.sleep(duration or 0.0)
+            return await self.finished(pod)
+
+        self._ends[uid] = task = asyncio.create_task(end())
+        task.add_done_callback(lambda _: self._ends.pop(uid, None))
 
     def stopped(self, pod: Pod) -> None:
         """End a pod's usage."""
         slot = self._slots.pop(pod.metadata.uid, None)
         if slot is not None:
             self._usage.end(slot)
+        end = self._ends.get(pod.metadata.uid)
+        if end is not None and end is not asyncio.current_task():
+            end.cancel()
+
+    async def close(self) -> None:
+        """Stop everything that runs."""
+        ends = list(self._ends.values())
+        for end in ends:
+            end.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
 
     async def finished(self, pod: Pod) -> bool:
         """Delete a pod whose duration is over."""

@@ -1,16 +1,20 @@
 """Samples the cluster at intervals, and aggregates the samples."""
 
 import asyncio
+from collections.abc import Iterable
 
 import numpy as np
 
 from koordpy.api.extension import BATCH_CPU
+from koordpy.api.koordinator import ElasticQuota
 from koordpy.cluster.nodes import NodeTable
 from koordpy.embedded.kubelet.usage import MEASURED, Usage
 from koordpy.lib.clock import Clock
 
 from .enforcement import Enforcement
+from .gangs import State
 from .journal import Journal
+from .quotas import QuotaSampler
 from .result import Colocation, Hot, ResourceUse, Series, Spread
 
 _AFTERWARDS = 1e-3
@@ -30,6 +34,7 @@ class Sampler:
         usage: Usage,
         journal: Journal,
         enforcement: Enforcement,
+        quotas: Iterable[ElasticQuota],
         clock: Clock,
     ) -> None:
         self._interval, self._hot, self._table = interval, hot, table
@@ -37,6 +42,7 @@ class Sampler:
         self._enforcement = enforcement
         self._offered = 0.0
         self.series = Series()
+        self.quotas = QuotaSampler(quotas, self.series)
         self._times_hot = np.zeros(len(usage.names), np.int64)
         self._times_there = np.zeros(len(usage.names), np.int64)
 
@@ -62,6 +68,11 @@ class Sampler:
         series.evicted.append(self._journal.evictions)
         self._sample_requests()
         self._sample_colocation(elapsed)
+        gangs = self._journal.gangs.counts()
+        series.gangs_whole.append(gangs[State.WHOLE])
+        series.gangs_partly_bound.append(gangs[State.PARTLY_BOUND])
+        series.gangs_waiting.append(gangs[State.WAITING])
+        self.quotas.sample()
         nodes = usage.of_nodes(usage.of_pods(now))
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(usage.capacity > 0, 100.0 * nodes / usage.capacity, 0.0)

@@ -4,6 +4,7 @@ Files that a scenario names are relative to it. Amounts are Kubernetes quantitie
 the start (`90s`, `1h30m`, or a number of seconds).
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -110,8 +111,33 @@ class Arrivals(ConfigModel):
     random: bool = False
 
 
+class Gang(ConfigModel):
+    """Gangs that the pods of a workload form, in the order of their creation."""
+
+    size: int = Field(ge=1)
+    min: int | None = Field(default=None, ge=1)
+    """By default all."""
+    every: Moment = 0.0
+    """The interval at which the members of one gang are created."""
+    mode: Literal["Strict", "NonStrict"] = "Strict"
+    match_policy: Literal["once-satisfied", "only-waiting", "waiting-and-running"] | None = None
+    """By default that of Coscheduling."""
+    waiting_time: Interval | None = None
+    group: str | None = Field(default=None, min_length=1)
+    """The first gangs of all workloads with this group form a group of gangs, the second ones another, ..."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Gang":
+        if self.min is not None and self.min > self.size:
+            raise ValueError(f"min: got {self.min}, expected at most the size, {self.size}")
+        return self
+
+
 class Pods(ConfigModel):
-    """Equal pods that run for some time, as those of a Job."""
+    """Equal pods that run for some time, as those of a Job.
+
+    Pods of a gang run for equally long, once their gang is whole: `arrivals` and `spread` are about gangs.
+    """
 
     count: int = Field(ge=0)
     arrivals: Arrivals = Arrivals()
@@ -119,6 +145,7 @@ class Pods(ConfigModel):
     """How long each runs; None: to the end."""
     spread: float = Field(default=0.0, ge=0, le=1, strict=False)
     """Durations are drawn from `duration * (1 ± spread)`."""
+    gang: Gang | None = None
     template: Document | None = None
     """A pod template: metadata and spec."""
     requests: Amounts = {}
@@ -128,6 +155,8 @@ class Pods(ConfigModel):
     def _one(self) -> "Pods":
         if (self.template is None) == (not self.requests):
             raise ValueError("expected either template or requests")
+        if self.gang is not None and self.count % self.gang.size:
+            raise ValueError(f"count: got {self.count}, expected a multiple of gang.size, {self.gang.size}")
         return self
 
 
@@ -256,11 +285,28 @@ class Scenario(ConfigModel):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise ValueError(f"{what}: the name {twice!r} is given twice")
+        _check_groups(self.workloads)
         if self.start.tzinfo is None:
             raise ValueError("start: expected a time with a zone, such as 2026-01-01T00:00:00Z")
         if self.duration is None and any(w.deployment is not None for w in self.workloads):
             raise ValueError("duration: expected one, because Deployments never end")
         return self
+
+
+def _check_groups(workloads: Iterable[Workload]) -> None:
+    """Check that workloads of one group of gangs have equally many gangs. Raises ValueError."""
+    counts: dict[str, tuple[str, int]] = {}
+    for workload in workloads:
+        pods = workload.pods
+        if pods is None or pods.gang is None or pods.gang.group is None:
+            continue
+        count = pods.count // pods.gang.size
+        other, expected = counts.setdefault(pods.gang.group, (workload.name, count))
+        if count != expected:
+            raise ValueError(
+                f"workloads: {workload.name!r} has {count} gangs, {other!r} of the same group "
+                f"{pods.gang.group!r} has {expected}"
+            )
 
 
 def load(path: Path) -> Scenario:

@@ -11,7 +11,7 @@ from typing import Any
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
-from koordpy.api.koordinator import NodeSLO
+from koordpy.api.koordinator import ElasticQuota, NodeSLO
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.informers import Informers
@@ -23,11 +23,12 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 
 from . import plan as planning
-from . import slo_controllers
+from . import quotas, slo_controllers
 from .deployments import Deployments
 from .enforcement import Enforcement
 from .errors import LoggedErrors
 from .fleet import Fleet
+from .gangs import GangJournal, minimums
 from .journal import Incarnation, Journal
 from .plane import ControlPlane
 from .planned import Document, Plan
@@ -97,6 +98,7 @@ class _Run:
             self._errors = stack.enter_context(LoggedErrors())
             standing = [document for source in self._setup.objects for document in self._objects(source)]
             objects = [*standing, *(planned.document for planned in self._plan.objects)]
+            self._journal.gangs = GangJournal(minimums(objects))
             self._notes = slo_controllers.notes(self._setup, objects, self._plan)
             controllers = slo_controllers.selection(self._setup, objects)
             plane = await stack.enter_async_context(
@@ -116,6 +118,7 @@ class _Run:
             runtime = ScenarioRuntime(
                 plane.client, self._clock, self._journal, self._usage, self._workloads.gone
             )
+            stack.push_async_callback(runtime.close)
             self._kubelets = PodKubelets(pods, plane.client, self._clock, runtime)
             runtime.follow(pods)
             policies = Cluster(self._clock)
@@ -157,6 +160,7 @@ class _Run:
                 self._usage,
                 self._journal,
                 self._enforcement,
+                policies.store(ElasticQuota) if quotas.are_among(objects) else (),
                 self._clock,
             )
             await stack.enter_async_context(self._policies)
@@ -267,6 +271,8 @@ class _Run:
             resources=self._sampler.resources(),
             hot=self._sampler.hot(),
             colocation=self._sampler.colocation(),
+            gangs=journal.gangs.result(end),
+            quotas=self._sampler.quotas.result(),
             reports=self._koordlets.reported,
             series=self._sampler.series,
             placements=[
@@ -278,6 +284,7 @@ class _Run:
                     pod.node,
                     pod.ended,
                     pod.outcome,
+                    pod.planned.gang,
                 )
                 for pod in journal.pods
             ],

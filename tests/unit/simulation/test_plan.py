@@ -151,3 +151,34 @@ def test_a_pod_that_is_none_is_refused(tmp_path: Path) -> None:
         planned(
             tmp_path, workloads=[{"name": "w", "pods": {"count": 1, "duration": "1m", "template": template}}]
         )
+
+
+def gangs(name: str, size: int, **more: Any) -> dict[str, Any]:
+    pods = {"count": 2 * size, "arrivals": {"every": "1m"}, "duration": "1m", "requests": {"cpu": 1}}
+    return {"name": name, "namespace": "ml", "pods": {**pods, "gang": {"size": size, "group": "job", **more}}}
+
+
+def test_pods_of_a_workload_form_gangs_in_groups(tmp_path: Path) -> None:
+    found = planned(tmp_path, workloads=[gangs("ps", 1), gangs("worker", 2, min=1, every="5s")])
+    by_name = {pod.document["metadata"]["name"]: pod for pod in found.pods}
+    assert [pod.gang for pod in by_name.values()] == [
+        "ml/ps-0", "ml/worker-0", "ml/worker-0", "ml/ps-1", "ml/worker-1", "ml/worker-1"
+    ]  # fmt: skip
+    assert [by_name[f"worker-{index}"].arrival for index in range(4)] == [0.0, 5.0, 60.0, 65.0]
+    assert by_name["worker-3"].gang_minimum == 1
+    notes = by_name["worker-3"].document["metadata"]["annotations"]
+    assert notes["gang.scheduling.koordinator.sh/groups"] == '["ml/ps-1", "ml/worker-1"]'
+    assert notes["gang.scheduling.koordinator.sh/total-number"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("workloads", "told"),
+    [
+        ([gangs("a", 1), {**gangs("b", 2), "pods": {**gangs("b", 2)["pods"], "count": 2}}], "has 1 gangs"),
+        ([{**gangs("a", 2), "pods": {**gangs("a", 2)["pods"], "count": 3}}], "a multiple of gang.size, 2"),
+        ([gangs("a", 2, min=3)], "at most the size, 2"),
+    ],
+)
+def test_gangs_that_cannot_be_are_refused(tmp_path: Path, workloads: list[dict[str, Any]], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path, workloads=workloads)
