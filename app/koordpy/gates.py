@@ -43,7 +43,6 @@ KOORDINATOR = frozenset(
         "ElasticQuotaIgnoreTerminatingPod",
         "ElasticQuotaImmediateIgnoreTerminatingPod",
         "EnableBatchScheduleNodeSnapshot",
-        "EnableInlineBatchSchedule",
         "GangPendingPodsConditionPatch",
         "GenericEphemeralVolume",
         "LazyReservationRestore",

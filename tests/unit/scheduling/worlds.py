@@ -9,6 +9,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode, encode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Bind, Binding, Plugin
@@ -101,7 +102,9 @@ class Binder(Plugin, Bind):
         return SUCCESS
 
 
-def extender(cluster: Cluster, *classes: type[Plugin], **sets: Any) -> Extender:
+def extender(
+    cluster: Cluster, *classes: type[Plugin], gates: FeatureGates | None = None, **sets: Any
+) -> Extender:
     every: tuple[type[Plugin], ...] = (Binder, *classes)
     by_name = {cls.name: cls for cls in every}
     made = create(
@@ -109,6 +112,7 @@ def extender(cluster: Cluster, *classes: type[Plugin], **sets: Any) -> Extender:
         cluster,
         None,
         classes=by_name,
+        gates=gates,
     )
     for store in cluster.stores:
         store.synced = True

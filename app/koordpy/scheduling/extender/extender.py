@@ -48,6 +48,7 @@ from koordpy.scheduling.profiles.registry import Place, build
 
 from . import light, wire
 from .attempts import Attempt, Attempts
+from .batch_binding import BatchBinding
 from .batching import Batches, Ranking
 from .bind_cycle import BindCycle, Gone
 from .candidates import Candidates
@@ -139,6 +140,7 @@ class Extender:
             self.jobs.held,
             self.tentative,
         )
+        self._batch_binding = BatchBinding(self.binds, handle)
         self.post_filters = PostFilters(profiles, handle, self.jobs)
         self._preempting = Preempting(profiles, handle, self.attempts, self.jobs, self.post_filters)
         handle.on(Pod, delete=self._pod_deleted)
@@ -240,7 +242,10 @@ class Extender:
         if not self.jobs.concerns(framework, pod):
             return None
         self.binds.asked()
-        return self.jobs.answer(framework, pod, candidates.selected[0])
+        answer = self.jobs.answer(framework, pod, candidates.selected[0])
+        if answer is not None and answer.planned is not None:
+            self._batch_binding.begin(framework, answer.planned)
+        return answer
 
     def _post_filter(self, attempt: Attempt, outcome: FilterOutcome, job: Answer | None) -> None:
         """Have plugins preempt if kube-scheduler cannot, and have a planned node offered."""

@@ -87,7 +87,7 @@ class Chooser:
 
     def can_choose(self, whole: Framework, pod: Pod) -> bool:
         """Return whether a profile's scores of nodes for a pod are complete."""
-        return bool(whole.scores) and not _is_scored_elsewhere(pod)
+        return bool(whole.scores) and not needs_kube_scheduler(pod)
 
     def score(self, whole: Framework, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores | None:
         """Score nodes with the pods that were promised to them; None, and a warning, if that fails."""
@@ -138,7 +138,7 @@ class Chooser:
                 del self._presumed[uid]
 
 
-def _is_scored_elsewhere(pod: Pod) -> bool:
-    """Return whether VolumeBinding or DynamicResources may prefer nodes for a pod."""
+def needs_kube_scheduler(pod: Pod) -> bool:
+    """Return whether VolumeBinding or DynamicResources of kube-scheduler have a part in placing a pod."""
     spec = pod.spec
     return bool(spec.resource_claims) or any(v.persistent_volume_claim is not None for v in spec.volumes)

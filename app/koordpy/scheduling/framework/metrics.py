@@ -87,6 +87,18 @@ PLANS_ENDED = Counter(
 HELD_PODS = Gauge(
     "koordpy_job_held_pods", "Pods of planned jobs whose nodes are held and that are not being bound yet."
 )
+BATCH_DURATION = Histogram(
+    "scheduler_inline_batch_schedule_duration_seconds",
+    "Time to bind all pods of a planned job at once, by result: success, partial, failure.",
+    ["result"],
+    buckets=_exponential(0.001, 2, 16),
+)
+BATCH_PARTIAL_JOBS = Counter(
+    "scheduler_batch_partial_bind_jobs_total", "Jobs of which some pods were bound and others were not."
+)
+BATCH_PARTIAL_PODS = Counter(
+    "scheduler_batch_partial_bind_pods_total", "Pods of such jobs: success, failure.", ["status"]
+)
 ATTEMPTS_KEPT = Gauge(
     "koordpy_extender_attempts", "Attempts between filter and bind whose cycle state is kept."
 )

@@ -8,7 +8,7 @@ those, unless a plugin has planned the nodes of the job together.
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,13 +41,14 @@ NOT_LEADING = (
 class Answer:
     """The result of a filter call for a pod of a job.
 
-    `refused` is set if the job was planned just now and does not fit. `nominate` is whether kube-scheduler
-    must be made to offer the planned node of the pod, which it has not.
+    `planned` is set if the job was planned just now, `refused` if it was and does not fit. `nominate` is the
+    planned node of the pod if kube-scheduler has not offered it and must be made to.
     """
 
     state: CycleState
     outcome: FilterOutcome
     refused: NoRoom | None = None
+    planned: HeldPlan | None = None
     nominate: str = ""
 
 
@@ -151,7 +152,7 @@ class Jobs:
         histogram(JOB_PLAN_DURATION, framework.profile_name, label).observe(took)
         if isinstance(result, Planned):
             log.info("%s: %d pods planned in %.0f ms", job.id, len(result.placements), took * 1e3)
-            return self._held(held, pod, nodes)
+            return replace(self._held(held, pod, nodes), planned=held)
         rejected = _rejected(result.status, nodes)
         return Answer(rejected.state, rejected.outcome, refused=result)
 

@@ -31,6 +31,9 @@ CLEAN_EXPIRED_RESERVATION_ALLOCATED = "CleanExpiredReservationAllocated"
 OPPORTUNISTIC_BATCHING = "OpportunisticBatching"
 """One pass over the nodes serves pods that all plugins sign equally. Kubernetes' gate, and its default."""
 
+INLINE_BATCH_SCHEDULE = "EnableInlineBatchSchedule"
+"""All pods of a job are bound as soon as it is planned, without waiting for kube-scheduler's calls."""
+
 SPECS: dict[str, FeatureSpec] = {
     DYNAMIC_SCHEDULER_CHECK: FeatureSpec(True, Stage.BETA),
     RESIZE_POD: FeatureSpec(False, Stage.ALPHA),
@@ -40,6 +43,7 @@ SPECS: dict[str, FeatureSpec] = {
     SKIP_RESERVATION_FITS_NODE: FeatureSpec(False, Stage.ALPHA),
     CLEAN_EXPIRED_RESERVATION_ALLOCATED: FeatureSpec(False, Stage.ALPHA),
     OPPORTUNISTIC_BATCHING: FeatureSpec(True, Stage.BETA),
+    INLINE_BATCH_SCHEDULE: FeatureSpec(False, Stage.ALPHA),
     **transformers.SPECS,
 }
 

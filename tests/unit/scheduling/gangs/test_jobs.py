@@ -9,6 +9,7 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import (
@@ -25,6 +26,7 @@ from koordpy.scheduling.interface import (
     TentativeReserve,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE, SPECS
 from koordpy.scheduling.interface.jobs import MOVED
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.registry import installed
@@ -146,10 +148,16 @@ FIT = installed()["NodeResourcesFit"]
 class World:
     """Three nodes of two CPUs, and pods of one CPU each."""
 
-    def __init__(self, *names: str, plugins: tuple[type[Plugin], ...] = (), nodes: int = 3) -> None:
+    def __init__(
+        self,
+        *names: str,
+        plugins: tuple[type[Plugin], ...] = (),
+        nodes: int = 3,
+        gates: FeatureGates | None = None,
+    ) -> None:
         self.names = [f"n{i}" for i in range(nodes)]
         self.cluster = world([node(name, cpu="2") for name in self.names], [pod(name) for name in names])
-        self.extender: Extender = extender(self.cluster, FIT, Together, *plugins)
+        self.extender: Extender = extender(self.cluster, FIT, Together, *plugins, gates=gates)
         self.nodes = self.cluster.nodes
         self.together = self.plugin(Together)
 
@@ -421,3 +429,25 @@ async def test_plugins_preempt_for_the_pod_of_a_job_that_did_not_fit(trigger: st
     assert name == "a-6"
     assert "0/3 nodes are available: 3 Insufficient cpu" in message
     assert w.is_clean()
+
+
+async def test_all_pods_of_a_job_are_bound_at_once_behind_the_gate() -> None:
+    w = World("a-0", "a-1", "a-2", gates=FeatureGates(SPECS, {INLINE_BATCH_SCHEDULE: True}))
+    planned = w.node_for("a-1")
+    store = w.cluster.store(Pod)
+    async with asyncio.timeout(30):
+        while not all(each.spec.node_name for each in store):
+            await asyncio.sleep(0.001)
+    assert await w.bind("a-1", planned) == ""
+    assert w.is_clean()
+    assert not len(w.extender.attempts)
+
+
+async def test_the_job_of_a_pod_with_a_claim_is_left_to_kube_scheduler() -> None:
+    w = World("a-0", gates=FeatureGates(SPECS, {INLINE_BATCH_SCHEDULE: True}))
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    w.cluster.store(Pod).apply(pod("a-1", volumes=volumes))
+    w.node_for("a-0")
+    await asyncio.sleep(0.01)
+    assert w.assumed == {"a-0", "a-1"}
+    assert len(w.extender.jobs.held) == 2
