@@ -8,7 +8,7 @@ not run (any more) is removed as well, because nothing would ever lift it.
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 
 from koordpy.api.core import Pod
@@ -35,8 +35,11 @@ CHECKED_AGAIN_SECONDS = 30.0
 CONDITION_SECONDS = 5.0
 """The shortest time between two writes of a pod's condition: reasons may contain changing counts."""
 
-AT_ONCE = 200
-"""Pods checked before other work gets its turn."""
+AT_ONCE = 20
+"""Pods that one writer checks before other work gets its turn."""
+
+WRITERS = 10
+"""Pods whose gates, or conditions, are written at the same time."""
 
 SCHEDULING_GATED = "SchedulingGated"
 _GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
@@ -201,12 +204,32 @@ class PreEnqueueGates:
 
     async def _check_due(self) -> None:
         due, self._due = self._due, {}
-        for number, uid in enumerate(due):
-            pod = self._pods.by_key(self._gated.get(uid, ""))
-            if pod is not None and pod.metadata.uid == uid:
-                await self._check(pod)
-            if number % AT_ONCE == AT_ONCE - 1:
+        pods = (self._pods.by_key(self._gated.get(uid, "")) for uid in due)
+        # In the order in which kube-scheduler takes pods, so that it gets those of a group together.
+        waiting = deque(
+            sorted(
+                (pod for pod in pods if pod is not None and pod.metadata.uid in due),
+                key=lambda pod: (
+                    -(pod.spec.priority or 0),
+                    pod.metadata.creation_timestamp or "",
+                    pod.metadata.key,
+                ),
+            )
+        )
+        async with asyncio.TaskGroup() as writers:
+            for _ in range(min(WRITERS, len(waiting))):
+                writers.create_task(self._check_in_turn(waiting))
+        self._count()
+
+    async def _check_in_turn(self, waiting: deque[Pod]) -> None:
+        number = 0
+        while waiting:
+            await self._check(waiting.popleft())
+            number += 1
+            if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+    def _count(self) -> None:
         waiting = Counter(
             name
             for key in self._gated.values()
