@@ -19,10 +19,12 @@ from . import (
     definitions,
     descheduler,
     extenders,
+    gangs,
     leases,
     needs,
     pods,
     priority_classes,
+    quotas,
     reservations,
     rights,
     webhooks,
@@ -46,6 +48,8 @@ _CHECKS: tuple[tuple[Area, Check], ...] = (
     (leases.AREA, leases.check),
     (pods.AREA, pods.check),
     (reservations.AREA, reservations.check),
+    (gangs.AREA, gangs.check),
+    (quotas.AREA, quotas.check),
     (rights.AREA, rights.check),
 )
 

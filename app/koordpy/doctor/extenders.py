@@ -9,7 +9,7 @@ from koordpy.compose.part import PartError
 from koordpy.lib.certificates import CA_CERT, CLIENT_CERT, CLIENT_KEY
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
-from koordpy.scheduling.interface import Preempt
+from koordpy.scheduling.interface import Plugin, Preempt
 from koordpy.scheduling.profiles.config import (
     ExtenderConfig,
     ExtenderTLSConfig,
@@ -21,6 +21,7 @@ from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.settings import ExtenderSettings
 
 from .finding import Area, Finding
+from .gangs import COSCHEDULING, defaults_of
 from .installation import Installation
 
 AREA = Area("extender")
@@ -166,7 +167,7 @@ def _verbs(
                 f"{verb}Verb",
                 f"is in no entry of koordpy's: {', '.join(needed[verb])} {_lost(verb)}",
                 f"add {verb}Verb: {verb}"
-                + (" in an entry of its own with httpTimeout: 600s" if verb == "bind" else "")
+                + (" in an entry of its own with httpTimeout: 900s" if verb == "bind" else "")
                 + ("; or run koordpy with extender.mode: light" if verb == "bind" else ""),
             )
     for verb in ("filter", "prioritize", "preempt"):
@@ -230,7 +231,7 @@ def _light(ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration) ->
 
 def _timeouts(ours: Sequence[ExtenderConfig], profiles: Profiles) -> Iterator[Finding]:
     waits = {
-        plugin.name: MAX_PERMIT_WAIT if plugin.needs.longest_wait is None else plugin.needs.longest_wait
+        plugin.name: _longest_wait(plugin)
         for framework in profiles.frameworks.values()
         for plugin in framework.enabled.enabled.get("permit", ())
     }
@@ -260,6 +261,14 @@ def _timeouts(ours: Sequence[ExtenderConfig], profiles: Profiles) -> Iterator[Fi
                 "fail",
                 "httpTimeout: 5s",
             )
+
+
+def _longest_wait(plugin: Plugin) -> float:
+    """Return for how many seconds a plugin lets pods wait; the area `gangs` examines longer ones."""
+    if plugin.name == COSCHEDULING:
+        return min(defaults_of(plugin).wait_seconds, MAX_PERMIT_WAIT)
+    declared = plugin.needs.longest_wait
+    return MAX_PERMIT_WAIT if declared is None else declared
 
 
 def _reach(ours: Sequence[ExtenderConfig]) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 from koordpy.api.gang.membership import gang_id
-from koordpy.api.gang.settings import ONLY_WAITING, WAITING_AND_RUNNING
+from koordpy.api.gang.settings import ONLY_WAITING, WAITING_AND_RUNNING, GangSource
 from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.explain.history import Histories, unscheduled
@@ -14,6 +14,11 @@ from koordpy.scheduling.explain.plugin_services import PluginServices
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
 
 from .summary import PLUGIN, GangSummary
+
+_WRITTEN_AS = {
+    GangSource.POD_GROUP.value: "PodGroup",
+    GangSource.KUBERNETES.value: "PodGroup of Kubernetes",
+}
 
 _BLAMED = re.compile(r'due to member [Pp]od "([^"]+)" is unschedulable')
 
@@ -75,7 +80,8 @@ class GangReport(OutputModel):
     - `waiting`: some of its pods wait in Permit for the others
     - `scheduled`: enough of its pods are bound, or were at one time
 
-    `written_as` is `PodGroup` or `pods`; `failed_member` the pod whose failure the others report.
+    `written_as` is `PodGroup`, `PodGroup of Kubernetes` or `pods`; `failed_member` the pod whose failure the
+    others report.
     """
 
     gang: str
@@ -167,7 +173,7 @@ class GangReporter:
         return GangReport(
             gang=name,
             state=_state(summary, size, [peer for peer in peers if peer.gang != name]),
-            written_as="PodGroup" if summary.gang_from == "GangFromPodGroupCrd" else "pods",
+            written_as=_WRITTEN_AS.get(summary.gang_from, "pods"),
             mode=summary.mode,
             match_policy=summary.gang_match_policy,
             min_member=summary.min_required_number,
