@@ -152,7 +152,9 @@ class Jobs:
         histogram(JOB_PLAN_DURATION, framework.profile_name, label).observe(took)
         if isinstance(result, Planned):
             log.info("%s: %d pods planned in %.0f ms", job.id, len(result.placements), took * 1e3)
-            return replace(self._held(held, pod, nodes), planned=held)
+            first = result.first_failed
+            answer = self._held(held, pod, nodes) if first is None else _rejected(first, nodes)
+            return replace(answer, planned=held)
         rejected = _rejected(result.status, nodes)
         return Answer(rejected.state, rejected.outcome, refused=result)
 

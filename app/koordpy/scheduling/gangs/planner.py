@@ -31,11 +31,13 @@ class Planned:
     """A job that fits: the placements, reserved, by the UIDs of their pods.
 
     `is_pinned` means that a plugin planned the nodes of all pods together, so that none can go elsewhere.
+    `first_failed` is set if the job goes ahead without the pod whose filter call it was.
     """
 
     job: Job
     placements: Mapping[str, Placement]
     is_pinned: bool
+    first_failed: Status | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,11 @@ class Planner:
                 plan = plan or found.state.read(PLAN)
                 continue
             failed = failed or (pod, found)
-            if pod is first or plan is not None or not job.suffices(placed.keys() | left):
+            if plan is not None or not job.suffices(placed.keys() | left):
                 break
-        if placed.get(uid) is not None and job.suffices(placed.keys()):
-            return Planned(job, placed, plan is not None)
+        if placed and job.suffices(placed.keys()):
+            rest = None if failed is None or uid in placed else _no_room(job, len(placed), *failed)
+            return Planned(job, placed, plan is not None, rest)
         for placement in reversed(placed.values()):
             placement.roll_back("the job that the pod belongs to does not fit")
         pod, why = failed or (first, _Failed(Status.unschedulable("too few pods"), CycleState(), None))

@@ -260,6 +260,15 @@ async def test_a_job_goes_ahead_with_fewer_pods_if_they_suffice() -> None:
     assert "a-6" in w.assumed
 
 
+async def test_a_job_goes_ahead_without_the_pod_that_asked_if_the_others_suffice() -> None:
+    w = World("a-1", "a-2")
+    w.cluster.store(Pod).apply(pod("a-0", cpu="64"))
+    w.together.at_least = 2
+    assert "2 of 3 pods of a fit; pod default/a-0 does not" in w.why_not("a-0")
+    assert w.assumed == {"a-1", "a-2"}
+    assert w.node_for("a-1") == w.nodes.placed_on("uid-a-1")
+
+
 async def test_a_deleted_pod_releases_the_whole_plan() -> None:
     w = World("a-0", "a-1", "a-2")
     w.node_for("a-0")
