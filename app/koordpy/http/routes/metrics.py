@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from koordpy.lib.exposition import CONTENT_TYPE, exposition
+from koordpy.lib.exposition import CONTENT_TYPE, written_aside
 
 ALL: Final = ("",)
 
@@ -29,7 +29,7 @@ def router() -> APIRouter:
 
     def add(path: str, prefixes: tuple[str, ...]) -> None:
         async def metrics() -> Response:
-            return Response(exposition(prefixes), media_type=CONTENT_TYPE)
+            return Response(await written_aside(prefixes), media_type=CONTENT_TYPE)
 
         routes.add_api_route(path, metrics, methods=["GET"], include_in_schema=False)
 
