@@ -264,7 +264,9 @@ async def test_a_job_goes_ahead_without_the_pod_that_asked_if_the_others_suffice
     w = World("a-1", "a-2")
     w.cluster.store(Pod).apply(pod("a-0", cpu="64"))
     w.together.at_least = 2
-    assert "2 of 3 pods of a fit; pod default/a-0 does not" in w.why_not("a-0")
+    body = filter_body(pod_document("a-0", cpu="64"), w.names)
+    told = json.loads(w.extender.filter(body)[0])["FailedAndUnresolvableNodes"]["n0"]
+    assert told.startswith("2 of 3 pods of a fit; pod default/a-0 does not")
     assert w.assumed == {"a-1", "a-2"}
     assert w.node_for("a-1") == w.nodes.placed_on("uid-a-1")
 
