@@ -5,7 +5,6 @@ there is no gang yet. Source: Koordinator, `pkg/scheduler/plugins/coscheduling/c
 (`tryInitByPodConfig`, `tryInitByPodGroup`) and `apis/extension/coscheduling.go`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +13,7 @@ from typing import Final
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.meta import ObjectMeta
-from koordpy.lib import duration, go_json
+from koordpy.lib import duration, go_json, int64
 
 from .topology_spec import GangTopologySpec, topology_spec_of
 
@@ -38,8 +37,6 @@ ONCE_SATISFIED: Final = "once-satisfied"
 WAITING_AND_RUNNING: Final = "waiting-and-running"
 ONLY_WAITING: Final = "only-waiting"
 MATCH_POLICIES: Final = (ONLY_WAITING, WAITING_AND_RUNNING, ONCE_SATISFIED)
-
-_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class GangSource(StrEnum):
@@ -91,7 +88,7 @@ def settings_of_pod(pod: Pod, id_: str, defaults: GangDefaults) -> GangSettings 
     """Return what a pod says about its gang, None without a valid minimum."""
     meta = pod.metadata
     text = meta.labels.get(LABEL_MIN_AVAILABLE) or meta.annotations.get(ANNOTATION_MIN_AVAILABLE, "")
-    min_member = _int32(text)
+    min_member = int64.parse(text, 32)
     if min_member is None:
         return None
     waits = _wait_seconds(meta.annotations) or defaults.wait_seconds
@@ -120,7 +117,7 @@ def settings_of_metadata(
     policy = notes.get(ANNOTATION_MATCH_POLICY) or notes.get(ANNOTATION_ALIAS_MATCH_POLICY)
     return GangSettings(
         min_member=min_member,
-        total=max(_int32(notes.get(ANNOTATION_TOTAL_NUMBER, "")) or min_member, min_member),
+        total=max(int64.parse(notes.get(ANNOTATION_TOTAL_NUMBER, ""), 32) or min_member, min_member),
         wait_seconds=wait_seconds,
         group=_group(notes.get(ANNOTATION_GROUPS, "")) or (id_,),
         mode=NON_STRICT if notes.get(ANNOTATION_MODE) == NON_STRICT else STRICT,
@@ -129,14 +126,6 @@ def settings_of_metadata(
         topology_spec=topology_spec_of(notes),
         source=source,
     )
-
-
-def _int32(text: str) -> int | None:
-    """Return a decimal number of 32 bits as Go's `ParseInt` reads it, None for anything else."""
-    if not _NUMBER.fullmatch(text) or len(text.lstrip("+-").lstrip("0")) > 10:
-        return None
-    number = int(text)
-    return number if -(1 << 31) <= number < 1 << 31 else None
 
 
 def _wait_seconds(notes: Mapping[str, str]) -> float:

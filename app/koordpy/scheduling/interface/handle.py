@@ -132,6 +132,9 @@ class Handle:
         self.queue = PodQueues()
         """Where pods of the profile wait for their next attempt."""
         self.network_topology = network_topology
+        self.is_scheduler = False
+        """Whether koordpy is the scheduler of the profile itself, with a queue that PreEnqueue and NextPod
+        control, rather than beside kube-scheduler; the profile's builder sets it."""
         self._framework: WhatIf | None = None
         self._reservations: ReservationCache | None = None
         self._tasks: set[asyncio.Task[None]] = set()

@@ -61,6 +61,9 @@ class PodQueues:
     def __init__(self) -> None:
         self._queues: list[PodQueue] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
     def join(self, queue: PodQueue) -> None:
         """Add a queue."""
         self._queues.append(queue)

@@ -82,6 +82,7 @@ def build(
     for index, profile in enumerate(config.profiles):
         try:
             handle = handle_of(profile)
+            handle.is_scheduler = place is Place.SCHEDULER
             plan = _Plan(profile, f"profiles[{index}]", place, known, skip_missing, built)
             framework = built.frameworks[profile.scheduler_name] = plan.build(handle, gates, local)
             if place is Place.EXTENDER:
