@@ -114,17 +114,15 @@ class Jobs:
             return None
         with self._refusals.ignoring_releases():
             plans.planning(job)
-            status = Status.failed("only examined")
             try:
                 result = self._planner.plan(job, pod, self._nodes.all())
                 if isinstance(result, NoRoom):
-                    status = result.status
                     return result
                 for placement in reversed(list(result.placements.values())):
                     placement.roll_back("only examined")
                 return None
             finally:
-                plans.job_refused(job, status)
+                plans.job_examined(job)
 
     def _planned(self, plans: PlansJobs, job: Job, framework: Framework, pod: Pod, nodes: NodeSet) -> Answer:
         """Plan a job. A plugin that raises fails the attempt and leaves nothing behind."""

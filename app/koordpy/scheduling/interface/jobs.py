@@ -55,10 +55,13 @@ class PlansJobs:
         raise NotImplementedError
 
     def planning(self, job: Job) -> None:
-        """Note that the cycles of a job's pods begin; `job_planned` or `job_refused` follows."""
+        """Note that the cycles of a job's pods begin; one of the following methods says how they ended."""
 
     def job_planned(self, job: Job, nodes: Mapping[str, str]) -> None:
         """Note that a job is planned: the nodes by the UIDs of the pods that have one."""
 
     def job_refused(self, job: Job, status: Status) -> None:
         """Note that a job does not fit; the status is what all its pods are told."""
+
+    def job_examined(self, job: Job) -> None:
+        """Note that a job was planned only to see whether it fits: nothing comes of it."""

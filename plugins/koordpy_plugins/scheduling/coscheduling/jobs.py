@@ -83,6 +83,10 @@ class GangJobs:
         """End the round of a group whose pods have nodes."""
         self._holder.end(SUCCEEDED)
 
+    def job_examined(self) -> None:
+        """End the round of a group that was planned only to see whether it fits."""
+        self._holder.current = None
+
     def job_refused(self, job: Job, status: Status) -> None:
         """End the round of a group whose pods do not fit: those that wait in Permit wait in vain."""
         self._holder.end(ALL_ATTEMPTED)

@@ -158,6 +158,10 @@ class Coscheduling(
         """End the round: the group does not fit."""
         self._jobs.job_refused(job, status)
 
+    def job_examined(self, job: Job) -> None:
+        """End the round: it was about nothing but whether the group fits."""
+        self._jobs.job_examined()
+
     # --- filter ----------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
