@@ -206,7 +206,7 @@ class Coscheduling(
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Let the pods of a Strict gang that wait fail with the pod."""
-        self.waiting.unreserve(pod, is_moved=bool(state.read(MOVED)))
+        self.waiting.unreserve(pod, is_moved=state.read(MOVED) is True)
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Let the pod wait until its whole group has nodes."""
