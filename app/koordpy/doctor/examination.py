@@ -19,6 +19,7 @@ from . import (
     definitions,
     descheduler,
     extenders,
+    gang_barriers,
     gangs,
     leases,
     needs,
@@ -49,6 +50,7 @@ _CHECKS: tuple[tuple[Area, Check], ...] = (
     (pods.AREA, pods.check),
     (reservations.AREA, reservations.check),
     (gangs.AREA, gangs.check),
+    (gang_barriers.AREA, gang_barriers.check),
     (quotas.AREA, quotas.check),
     (rights.AREA, rights.check),
 )

@@ -1,7 +1,6 @@
 """Whether gangs can be scheduled: their PodGroups and pods, gates, waits, and what kube-scheduler does."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,8 +16,7 @@ from koordpy.api.gang.settings import (
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.meta import parse_time
 from koordpy.api.pre_enqueue_gates import gate_of, plugins_of
-from koordpy.cluster import kube_scheduler_gates
-from koordpy.cluster.errors import ApiError, NotFound
+from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
 from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Plugin
@@ -73,8 +71,6 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     if installation.scheduler is not None:
         findings += _waits(gangs, installation.scheduler)
         findings += _sampling(gangs, plugin, installation.scheduler, nodes)
-    with suppress(ApiError):  # its pods may be out of reach
-        findings += _two_barriers(await kube_scheduler_gates.kube_schedulers(client))
     for finding in findings:
         yield finding
     if not findings:
@@ -233,17 +229,6 @@ def _sampling(
                 f"{nodes} nodes, and the planned nodes of gangs with a network topology ({topological[0]}) "
                 "may not be among them",
                 "percentageOfNodesToScore: 100",
-            )
-
-
-def _two_barriers(schedulers: Iterable[kube_scheduler_gates.GangGates]) -> Iterator[Finding]:
-    for found in schedulers:
-        if found.gates_gangs:
-            yield AREA.note(
-                found.pod,
-                "kube-scheduler gates gangs itself (GangScheduling): koordpy leaves pods that refer to a "
-                "Workload or PodGroup of Kubernetes to it",
-                "gangs of Koordinator's labels and annotations are not concerned",
             )
 
 

@@ -10,7 +10,6 @@ from koordpy.api.gang.settings import GangDefaults
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.pre_enqueue_gates import gate_of
 from koordpy.api.scheme import decode
-from koordpy.cluster.kube_scheduler_gates import GangGates
 from koordpy.doctor import gangs as doctor
 from koordpy.doctor.finding import Finding, State
 from koordpy.scheduling.profiles import config
@@ -111,8 +110,3 @@ def test_gangs_that_wait_longer_than_kube_scheduler_are_reported() -> None:
     # No Permit plugin makes a pod wait for more than a quarter of an hour.
     assert found.fix.startswith("httpTimeout: 900s")
     assert list(doctor._waits(of(short), scheduler())) == []
-
-
-def test_two_barriers_are_noted() -> None:
-    found = only(list(doctor._two_barriers([GangGates("kube-system/s", True), GangGates("x/y", False)])))
-    assert (found.subject, found.state) == ("kube-system/s", State.NOTE)
