@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from koordpy.api import deprecated_resources, extension, node_reservation, qos, replace_resources
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
-from koordpy.api.koordinator import ElasticQuota
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 
 from . import kubernetes_gangs
@@ -53,11 +52,6 @@ def install(cluster: Cluster, gates: FeatureGates) -> None:
     cluster.transform(Pod, pod_transformer(gates, cluster.kubernetes_gangs))
     cluster.transform(Node, transformed_node)
     cluster.transform(Device, deprecated_resources.device_with_present_names)
-
-
-def install_elastic_quotas(cluster: Cluster) -> None:
-    """Transform ElasticQuotas: for the quota plugin of a scheduler, not for webhooks."""
-    cluster.transform(ElasticQuota, deprecated_resources.elastic_quota_with_present_names)
 
 
 def pod_transformer(gates: FeatureGates, gangs: KubernetesGangs | None = None) -> Step:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordpy.api.core import Node, Pod
+from koordpy.api.deprecated_resources import elastic_quota_with_present_names
 from koordpy.api.device import Device
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.scheme import decode
@@ -200,23 +201,21 @@ class TestNodes:
         assert changed.status.allocatable == changed.status.capacity == present
 
 
-def test_devices_and_quotas_get_present_names() -> None:
+def test_devices_get_present_names() -> None:
     cluster = Cluster()
     transformers.install(cluster, gates())
-    transformers.install_elastic_quotas(cluster)
     devices = {"devices": [{"type": "gpu", "health": True, "resources": {"kubernetes.io/gpu": 1}}]}
     cluster.store(Device).apply(decode(Device, {"metadata": {"name": "n"}, "spec": devices}))
-    bounds = {"min": {"koordinator.sh/batch-cpu": 1}, "max": {"koordinator.sh/batch-memory": 2}}
-    quota = {"metadata": {"name": "q", "namespace": "d"}, "spec": bounds}
-    cluster.store(ElasticQuota).apply(decode(ElasticQuota, quota))
-    device, known = cluster.store(Device).get("", "n"), cluster.store(ElasticQuota).get("d", "q")
+    device = cluster.store(Device).get("", "n")
     assert device is not None
     assert device.spec.devices[0].resources == {"koordinator.sh/gpu": 1}
-    assert known is not None
-    assert (known.spec.min, known.spec.max) == (
-        {"kubernetes.io/batch-cpu": 1},
-        {"kubernetes.io/batch-memory": 2},
-    )
+
+
+def test_min_and_max_of_quotas_have_present_names_for_the_quota_plugin() -> None:
+    bounds = {"min": {"koordinator.sh/batch-cpu": 1}, "max": {"koordinator.sh/batch-memory": 2}}
+    quota = decode(ElasticQuota, {"metadata": {"name": "q", "namespace": "d"}, "spec": bounds})
+    spec = elastic_quota_with_present_names(quota).spec
+    assert (spec.min, spec.max) == ({"kubernetes.io/batch-cpu": 1}, {"kubernetes.io/batch-memory": 2})
 
 
 def test_the_node_table_sees_transformed_objects_only() -> None:

@@ -37,6 +37,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._topology = handle.cluster.shared(QuotaTopology)
+        handle.cluster.store(ElasticQuota).subscribe(on_delete=_forget_shared_weight)
 
     def mutate(self, request: Request, document: Document) -> None:
         """Set the defaults; a changed object is also normalized to its Go type."""
@@ -46,7 +47,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
         if quota.metadata.name == ROOT:
             return
         self._fill_place(quota, document)
-        _fill_shared_weight(quota, document)
+        _fill_shared_weight(quota, document, dry_run=request.dry_run)
         if document.changed:
             document.update(typed.canonical(KIND, document.raw))
 
@@ -63,14 +64,14 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
             document.set((*_LABELS, extension.LABEL_QUOTA_TREE_ID), parent.tree_id)
 
 
-def _fill_shared_weight(quota: ElasticQuota, document: Document) -> None:
+def _fill_shared_weight(quota: ElasticQuota, document: Document, *, dry_run: bool) -> None:
     """Set a weight for every resource of the maximum, and for no other."""
     most = resource_list.from_wire(quota.spec.max)
     text = quota.metadata.annotations.get(extension.ANNOTATION_QUOTA_SHARED_WEIGHT, "")
     if not text:
         is_missing = document.get(("spec", "max")) is None
         document.set(_WEIGHT, resource_list.text(None if is_missing else most))
-        for name, amount in most.items():
+        for name, amount in () if dry_run else most.items():
             SHARED_WEIGHT.labels(quota.metadata.name, name).set(amount.value())
         return
     try:
@@ -79,3 +80,8 @@ def _fill_shared_weight(quota: ElasticQuota, document: Document) -> None:
         raise Errored(400, f"fillDefaultQuotaInfo unmarshal sharedWeight failed:{error}") from None
     if weight.keys() != most.keys():
         document.set(_WEIGHT, resource_list.text({name: weight.get(name, most[name]) for name in most}))
+
+
+def _forget_shared_weight(quota: ElasticQuota) -> None:
+    """Remove the series of a quota that was deleted."""
+    SHARED_WEIGHT.remove_by_labels({"elasticquota_name": quota.metadata.name})

@@ -119,6 +119,18 @@ def test_shared_weight_is_measured_where_it_is_a_default() -> None:
     assert weight("own", "cpu") is None
 
 
+def test_the_measured_weight_of_a_deleted_quota_is_gone_and_a_dry_run_measures_none() -> None:
+    stage = Stage()
+    gone, tried = quota("gone", max={"cpu": "1"}), quota("tried", max={"cpu": "1"})
+    stage.default(gone)
+    stage.cluster.store(ElasticQuota).put(read(gone))
+    stage.cluster.store(ElasticQuota).discard("q/gone")
+    stage.ask(MUTATE, "CREATE", tried, dryRun=True)
+    for name in ("gone", "tried"):
+        labels = {"elasticquota_name": name, "resource_name": "cpu"}
+        assert REGISTRY.get_sample_value("koord_manager_webhook_quota_shared_weight", labels) is None
+
+
 def test_parent_defaults_to_the_root_and_tree_comes_from_the_parent() -> None:
     stage = Stage(quota("a", is_parent="true", tree_id="t1"))
     assert stage.default(quota("b"))["labels"] == {f"{PREFIX}parent": ROOT}
