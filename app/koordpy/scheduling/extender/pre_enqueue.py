@@ -17,6 +17,7 @@ from koordpy.api.pre_enqueue_gates import NOT_READY, gate_of, plugins_of
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import WARNING, Recorder, truncate
+from koordpy.cluster.kubernetes_gangs import KubernetesGangs
 from koordpy.scheduling.explain.history import Histories, What
 from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.framework.metrics import GATED_PODS, GATES_REMOVED, counter
@@ -48,8 +49,10 @@ _GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 GatesFor = Callable[[str, Callable[[], Pod]], list[str]]
 
 
-def gates_for(profiles: Profiles) -> GatesFor | None:
+def gates_for(profiles: Profiles, gangs: KubernetesGangs | None = None) -> GatesFor | None:
     """Return a function from a new pod's scheduler name, and a getter of the pod, to the gates it needs.
+
+    `gangs` decides which pods that name a group of Kubernetes are in a gang; by default none of them is.
 
     None if no profile has a plugin that needs gates. The plugins of `profiles` decide by the pod alone, so
     they need not see the cluster.
@@ -66,7 +69,7 @@ def gates_for(profiles: Profiles) -> GatesFor | None:
         plugins = by_scheduler.get(scheduler_name or "default-scheduler")
         if plugins is None:
             return []
-        pod = read()
+        pod = read() if gangs is None else gangs.transformed(read())
         present = set(plugins_of(pod))
         return [
             gate_of(name)

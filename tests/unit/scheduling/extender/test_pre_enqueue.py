@@ -7,13 +7,17 @@ from typing import ClassVar
 
 import pytest
 
-from koordpy.api.core import ConfigMap, Node, Pod
+from koordpy.api.core import ConfigMap, Node, Pod, WorkloadReference
+from koordpy.api.gang.membership import gang_name
 from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.pre_enqueue_gates import gate_of
 from koordpy.api.scheme import decode, resource_of
+from koordpy.cluster import kubernetes_gangs
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.kubernetes_gangs import KubernetesGangs
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.extender import pre_enqueue
 from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates, gates_for
 from koordpy.scheduling.interface import Plugin, PreEnqueue
@@ -202,6 +206,23 @@ def test_a_new_pod_gets_the_gates_of_plugins_that_may_reject_it() -> None:
 
 def test_without_rejecting_plugins_there_are_no_gates() -> None:
     assert gates_for(Profiles(frameworks={"default-scheduler": framework(world([]))})) is None
+
+
+def test_the_gates_of_a_pod_follow_from_the_gang_that_its_spec_names() -> None:
+    class Gangs(Opening):
+        name = "Gangs"
+
+        def may_refuse(self, pod: Pod) -> bool:
+            return gang_name(pod) == "job:pg"
+
+    profiles = Profiles(frameworks={"default-scheduler": framework(world([]), Gangs)})
+    member = new_pod()
+    member.spec.workload_ref = WorkloadReference(name="job", pod_group="pg")
+    on = FeatureGates(kubernetes_gangs.SPECS, {kubernetes_gangs.WORKLOAD_REF: True})
+    for gangs, expected in ((None, []), (KubernetesGangs(on), [gate_of("Gangs")])):
+        gates = gates_for(profiles, gangs)
+        assert gates is not None
+        assert gates("", lambda: member) == expected
 
 
 # --- filter ---------------------------------------------------------------------------------------
