@@ -8,13 +8,18 @@ from koordpy.api.plugin import PluginArgs
 
 
 class CoschedulingArgs(PluginArgs):
-    """How long a gang waits for its pods, and other settings. `skip_check_schedule_cycle` is deprecated."""
+    """How long a gang waits for its pods, and other settings. `skip_check_schedule_cycle` is deprecated.
+
+    `ignore_network_topology_spec` is koordpy's own: without `aware_network_topology`, gangs that want a place
+    in the network are scheduled as if they did not; in Koordinator all but their first pod fail.
+    """
 
     default_timeout: Seconds = 600.0
     controller_workers: int = 1
     skip_check_schedule_cycle: bool = False
     enable_preemption: bool = False
     aware_network_topology: bool = False
+    ignore_network_topology_spec: bool = False
     default_match_policy: str = "once-satisfied"
 
     def problems(self) -> Iterable[FieldError]:
@@ -24,6 +29,11 @@ class CoschedulingArgs(PluginArgs):
                 "defaultTimeout",
                 f"{self.default_timeout:g}s",
                 "coeSchedulingArgs DefaultTimeoutSeconds invalid",
+            )
+        if self.aware_network_topology and self.ignore_network_topology_spec:
+            yield FieldError(
+                "ignoreNetworkTopologySpec",
+                "expected false where awareNetworkTopology is true",
             )
         if self.controller_workers < 1:
             yield invalid(

@@ -11,8 +11,6 @@ Source: Koordinator, `pkg/scheduler/plugins/coscheduling`.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from koordpy.api.core import Pod
 from koordpy.api.gang.membership import gang_name
 from koordpy.api.gang.settings import GangDefaults
@@ -32,9 +30,11 @@ from koordpy.scheduling.interface import (
     Controller,
     ControllerProvider,
     EnqueueExtensions,
+    FindOneNode,
     Job,
     NextPod,
     Permit,
+    PlacementPlan,
     PlansJobs,
     Plugin,
     PostBind,
@@ -65,6 +65,11 @@ from .rounds import GangRounds
 from .service import GangService
 from .state.context import ContextHolder
 from .state.gang_cache import GangCache
+from .topology.layouts import Layouts
+from .topology.members import selector_of
+from .topology.placement import NetworkPlacement
+from .topology.selector_counts import SelectorCounts
+from .topology.selector_score import SelectorScore
 from .waiting import GangWaiting
 from .waking import GangWaking
 
@@ -76,6 +81,7 @@ class Coscheduling(
     PlansJobs,
     BeforePreFilter,
     PreFilter,
+    FindOneNode,
     PostFilter,
     AfterPostFilter,
     PreScore,
@@ -106,7 +112,17 @@ class Coscheduling(
         self.holder = ContextHolder(handle.clock)
         self.waiting = GangWaiting(self.name, handle, self.cache, self.holder)
         self._conditions = PendingConditions(handle, self.cache)
-        self.rounds = GangRounds(handle, self.cache, self.holder, self.waiting, self._conditions)
+        self.rounds = GangRounds(
+            handle,
+            self.cache,
+            self.holder,
+            self.waiting,
+            self._conditions,
+            ignores_topology=args.ignore_network_topology_spec,
+        )
+        counts, layouts = handle.cluster.shared(SelectorCounts), Layouts(handle)
+        self._placement = NetworkPlacement(handle, counts, layouts)
+        self._selector_score = SelectorScore(handle, counts, layouts)
         self._jobs = GangJobs(
             self.name, handle, self.cache, self.holder, self.rounds, self.waiting, self._conditions
         )
@@ -165,16 +181,27 @@ class Coscheduling(
     # --- filter ----------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """Sign no pod of a gang: what becomes of it depends on the others."""
-        return None if gang_name(pod) else ()
+        """Sign no pod whose place depends on others: those of its gang, or of its selector."""
+        return None if gang_name(pod) or selector_of(pod) else ()
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Refuse pods of incomplete groups, and the rest of a group that has failed in this round."""
         return None, self.rounds.before_pre_filter(state, pod)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Leave all nodes."""
-        return None, Status.skip()
+        """Keep a pod of a group that is planned by network topology to its planned node."""
+        return self._placement.pre_filter(self.rounds.context_of(state), state, pod)
+
+    def find_one_node(
+        self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
+    ) -> tuple[str | PlacementPlan, Status]:
+        """Plan the nodes of a whole group, if it wants a place in the network."""
+        if not self.args.aware_network_topology:
+            return "", Status.skip()
+        context = self.rounds.context_of(state)
+        pending = [] if context is None else self.rounds.pending(context)
+        plan, status = self._placement.find_one_node(context, pending, state, node_names)
+        return plan or "", status
 
     # --- no node ---------------------------------------------------------------------------------
 
@@ -191,12 +218,16 @@ class Coscheduling(
     # --- score -----------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Score nothing."""
-        return Status.skip()
+        """Score only for pods with a selector, where the network is known."""
+        return self._selector_score.pre_score(state, pod, nodes)
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Score all nodes alike."""
-        return np.zeros(len(nodes), np.int64)
+        """Rank nodes by how near they are to pods of the same selector, the best 0."""
+        return self._selector_score.score_nodes(state, pod, nodes)
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
+        """Turn ranks into scores: the best node gets 100."""
+        return self._selector_score.normalize_scores(scores)
 
     # --- from the chosen node to the binding -----------------------------------------------------
 
