@@ -144,8 +144,8 @@ class ControlPlane:
             self.api_server.wait_ready(lambda path=path: self._answers(path))  # type: ignore[misc]
         return self.api_server
 
-    def start_scheduler(self, config: Path | Mapping[str, Any]) -> Process:
-        """Start kube-scheduler with ``config``; returns when it is ready.
+    def start_scheduler(self, config: Path | Mapping[str, Any], *flags: str) -> Process:
+        """Start kube-scheduler with ``config`` and further flags; returns when it is ready.
 
         The connection to this API server is filled in, and leader election is switched off; all else of the
         configuration stays. Its ``/metrics`` are at ``scheduler_url`` for the plane's token.
@@ -171,6 +171,7 @@ class ControlPlane:
                 f"--tls-private-key-file={self._key}",
                 f"--authentication-kubeconfig={self.kubeconfig}",
                 f"--authorization-kubeconfig={self.kubeconfig}",
+                *flags,
             ],
             self.folder,
         )
