@@ -8,7 +8,7 @@ planned at once (`jobs.py`). Permit is the last guard: a pod that has a node wai
 Source: Koordinator, `pkg/scheduler/plugins/coscheduling`.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from koordpy.api.core import Pod
@@ -139,6 +139,10 @@ class Coscheduling(
     def pre_enqueue(self, pod: Pod) -> Status:
         """Admit pods whose whole group of gangs has enough pods."""
         return self.rounds.pre_enqueue(pod)
+
+    def pre_enqueue_concerned(self, changed: Changed) -> Iterable[str]:
+        """The pods of groups that may have become complete."""
+        return self._waking.concerned(changed)
 
     def next_pod(self) -> Pod | None:
         """Try all pods of a group before any other pod."""
