@@ -60,6 +60,7 @@ from .args import CoschedulingArgs
 from .conditions import PendingConditions
 from .controller.controller import PodGroupController
 from .jobs import GangJobs
+from .preemption.gang_preemption import GangPreemption
 from .rights import RIGHTS
 from .rounds import GangRounds
 from .service import GangService
@@ -125,6 +126,9 @@ class Coscheduling(
         self._selector_score = SelectorScore(handle, counts, layouts)
         self._jobs = GangJobs(
             self.name, handle, self.cache, self.holder, self.rounds, self.waiting, self._conditions
+        )
+        self._preemption = GangPreemption(
+            args, handle, self.cache, self.rounds, self._jobs, self._placement, layouts
         )
         self._waking = GangWaking(self.cache, handle.cluster.store(Pod))
         self._service = GangService(self.cache)
@@ -212,7 +216,9 @@ class Coscheduling(
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
-        """Leave it to the next plugin, with the reason why preemption did not help the group before."""
+        """Evict less important pods for the whole group, if that is enabled."""
+        if self.args.enable_preemption:
+            return await self._preemption.post_filter(state, pod, outcome)
         return None, self.rounds.post_filter(state)
 
     def after_post_filter(self, state: CycleState, pod: Pod, outcome: FilterOutcome, status: Status) -> None:
