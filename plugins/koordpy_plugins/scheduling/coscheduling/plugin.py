@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from koordpy.api.core import Pod
-from koordpy.api.gang.membership import gang_name
+from koordpy.api.gang.membership import gang_id, gang_name
 from koordpy.api.gang.settings import GangDefaults
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.meta import KubeObject
@@ -103,11 +103,13 @@ class Coscheduling(
     needs = Needs(leads=True, rights=RIGHTS)
     feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {conditions.GATE: conditions.SPEC}
     args: CoschedulingArgs
+    reruns = ("NodeResourcesFit",)  # kube-scheduler does not know what planned gangs hold
     beside_kube_scheduler = True
     pre_enqueue_events = (PodGroup,)
 
     def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self.beside_kube_scheduler = args.enable_preemption
         defaults = GangDefaults(args.default_timeout, args.default_match_policy)
         self.cache = GangCache(handle, defaults)
         self.holder = ContextHolder(handle.clock)
@@ -189,8 +191,9 @@ class Coscheduling(
     # --- filter ----------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """Sign no pod whose place depends on others: those of its gang, or of its selector."""
-        return None if gang_name(pod) or selector_of(pod) else ()
+        """Sign pods with their gang, whose pods are planned together; not those with a selector, whose place
+        depends on where each of the others is."""
+        return None if selector_of(pod) else gang_id(pod)
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Refuse pods of incomplete groups, and the rest of a group that has failed in this round."""
