@@ -49,6 +49,7 @@ class Living:
         self._tasks: list[asyncio.Task[None]] = []
 
     options: dict[str, Any] = {}
+    scheduler_configuration: Document = {}
 
     def new_client(self) -> Client:
         return Client(ServerChannel(self.api), rng=random.Random(2))
@@ -59,14 +60,16 @@ class Living:
             self._tasks.append(asyncio.create_task(controller.run()))
         for name in nodes:
             await self.add_node(name)
-        document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        self.scheduler = Scheduler(
-            config.read(document), self.new_client(), clock=self.clock, rng=random.Random(3)
-        )
-        self._stack.push_async_callback(self.scheduler.stop)
-        await self.scheduler.start()
+        await self.start_scheduler()
         await self.start_kubelets()
         await self.start_controllers()
+
+    async def start_scheduler(self, **more: Any) -> None:
+        document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        made = config.read({**document, **self.scheduler_configuration})
+        self.scheduler = Scheduler(made, self.new_client(), clock=self.clock, rng=random.Random(3), **more)
+        self._stack.push_async_callback(self.scheduler.stop)
+        await self.scheduler.start()
 
     async def stop(self) -> None:
         await self.stop_controllers()
@@ -188,12 +191,16 @@ class Living:
 
 
 def live(
-    story: Callable[[Living], Awaitable[None]], *, nodes: tuple[str, ...] = NODES, **options: Any
+    story: Callable[[Any], Awaitable[None]],
+    *,
+    nodes: tuple[str, ...] = NODES,
+    kind: type[Living] = Living,
+    **options: Any,
 ) -> None:
     """Run a story on a fresh cluster."""
 
     async def program(loop: SimulatedLoop) -> None:
-        cluster = type("Cluster", (Living,), {"options": options})(loop)
+        cluster = type("Cluster", (kind,), {"options": options})(loop)
         await cluster.start(nodes)
         try:
             await story(cluster)

@@ -35,3 +35,16 @@ def test_reservations_keep_a_place_for_the_service() -> None:
     assert reserved.pending_seconds_of["api"].max < 1
     assert reserved.pods.evicted == 0
     assert alone.problems == reserved.problems == []
+
+
+@pytest.mark.timeout(300)
+def test_gangs_that_are_planned_whole_do_not_deadlock() -> None:
+    alone, planned = results("gangs.yaml")
+    assert alone.gangs is not None
+    assert planned.gangs is not None
+    assert alone.gangs.partly_bound_at_end > 5
+    assert alone.gangs.longest_partly_bound > 6 * 3600
+    assert planned.gangs.longest_partly_bound == 0
+    assert planned.gangs.whole == planned.gangs.created == 24
+    assert planned.pods.finished == planned.pods.created
+    assert alone.problems == planned.problems == []
