@@ -54,6 +54,8 @@ class Attempt:
     priorities: bytes = b""
     placement: Placement | None = None
     """What has been allocated for the pod, while it is being bound."""
+    was_written: bool = False
+    """Whether its binding was sent to the API server."""
     is_superseded: bool = False
     """Whether the attempt was ended from outside while its bind waited."""
     is_condensed: bool = False

@@ -242,6 +242,7 @@ class BindCycle:
             if status.is_success:
                 status = await placement.pre_bind()
             if status.is_success:
+                attempt.was_written = True
                 status = await placement.write(self._write(placement, term))
         return status
 
@@ -340,11 +341,14 @@ class BindCycle:
         if placement is None or not status.is_success:
             decision.fail("superseded" if attempt.is_superseded else "failed", status)
             self.plans.failed(attempt.pod)
-            self.held.release_of(attempt.pod, "failed", f"could not be bound: {status.message}")
+            if not attempt.was_written:
+                self.held.release_of(attempt.pod, "failed", f"could not be bound: {status.message}")
             self._nominate(attempt.pod, taken_over(status, None, node_name))
             framework.handle.report_failure(
                 Failure(attempt.pod, status, node_name=node_name, state=attempt.state)
             )
+            if attempt.was_written:
+                self.held.hold_again(attempt.pod, node_name)
             result = "unschedulable" if status.is_rejected else "error"
         else:
             decision.bound(node_name, placement.binding.annotations)

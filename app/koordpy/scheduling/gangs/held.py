@@ -7,24 +7,33 @@ A plan is released as a whole
 - when its pods have not all asked to be bound in time;
 - when the Lease under which it was made is lost.
 
-The placement of a pod that is being bound is the bind call's; if it fails, the others are released.
+The placement of a pod that is being bound is the bind call's; if it fails, the others are released. Not so if
+only the binding could not be written: then others of the job are bound or being bound, and the job must not
+stay like that because something else takes the place of the last pod. Its node is held until kube-scheduler
+tries the pod again.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from koordpy.api.core import Node, Pod
+from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.framework.metrics import HELD_PODS, PLANS_ENDED, counter
 from koordpy.scheduling.interface import Job
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import Status
 
 from .planner import Planned
 
 log = logging.getLogger(__name__)
+
+RETRIED_WITHIN = 60.0
+"""For how many seconds the node of a pod whose binding could not be written is held; kube-scheduler tries a
+pod again after ten at most, and then it waits for its turn."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,8 +53,11 @@ class HeldPlan:
 class HeldPlans:
     """The plans of a process."""
 
-    def __init__(self, handle: Handle, fence: Fence) -> None:
-        self._clock, self._fence = handle.clock, fence
+    def __init__(
+        self, handle: Handle, fence: Fence, place: Callable[[Pod, NodeSet], Placement | Status]
+    ) -> None:
+        self._clock, self._fence, self._place = handle.clock, fence, place
+        self._nodes, self._pods = handle.nodes, handle.cluster.store(Pod)
         self._plans: dict[str, HeldPlan] = {}
         """By the UID of each pod that is held or being bound."""
         handle.on(Pod, update=self._pod_updated, delete=self._pod_deleted)
@@ -86,7 +98,7 @@ class HeldPlans:
     def take(self, uid: str, node_name: str) -> Placement | None:
         """Hand over the placement of a pod that is to be bound to a node; None if there is none.
 
-        `bound` or `release_of` must follow.
+        `bound`, `release_of` or `hold_again` must follow.
         """
         plan = self.of(uid)
         if plan is None:
@@ -103,7 +115,7 @@ class HeldPlans:
         return placement
 
     def bound(self, uid: str) -> None:
-        """Note that the bind of a pod has succeeded."""
+        """Note that the bind of a pod has ended, and concerns the others no more."""
         plan = self._plans.get(uid)
         if plan is not None and uid in plan.binding:
             plan.binding.discard(uid)
@@ -146,6 +158,23 @@ class HeldPlans:
         plan = self._plans.get(uid)
         if plan is not None:
             self.release(plan, "pod_gone", why)
+
+    def hold_again(self, pod: Pod, node_name: str) -> None:
+        """Hold the node of a pod whose binding could not be written; what it had must be released before."""
+        plan = self._plans.get(pod.metadata.uid)
+        if plan is None or pod.metadata.uid not in plan.binding:
+            return
+        self.bound(pod.metadata.uid)
+        live = self._pods.by_key(pod.metadata.key)
+        if live is None or live.metadata.uid != pod.metadata.uid or live.spec.node_name:
+            return
+        nodes, _ = self._nodes.select([node_name])
+        if plan.term != self._fence.term or live.metadata.deletion_timestamp is not None or not len(nodes):
+            return
+        placement = self._place(live, nodes)
+        if isinstance(placement, Placement):
+            job = Job(plan.job.id, (live,), bool, min(plan.job.seconds, RETRIED_WITHIN))
+            self.hold(Planned(job, {live.metadata.uid: placement}, is_pinned=False))
 
     def close(self, why: str) -> None:
         """Release all plans."""

@@ -64,7 +64,7 @@ class Jobs:
             if (plugins := framework.enabled.at("pre_filter", PlansJobs))
         }
         self._planner = Planner(profiles, handle)
-        self.held = HeldPlans(handle, fence)
+        self.held = HeldPlans(handle, fence, self._planner.place_again)
         self._refusals = Refusals(handle) if self._planners else None
 
     def __bool__(self) -> bool:

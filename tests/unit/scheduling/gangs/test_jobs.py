@@ -13,6 +13,7 @@ from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import (
+    Binding,
     FindOneNode,
     Job,
     Permit,
@@ -31,7 +32,7 @@ from koordpy.scheduling.interface.jobs import MOVED
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.registry import installed
 
-from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, world
+from ..worlds import Binder, bind_body, extender, filter_body, node, pod, pod_document, world
 
 
 class Together(Plugin, PreFilter, PlansJobs, Reserve, Permit):
@@ -305,6 +306,51 @@ async def test_what_is_left_of_a_plan_is_released_when_a_bind_fails() -> None:
         await asyncio.sleep(0)
     w.delete("a-0")
     assert "deleted" in await first
+    assert w.is_clean()
+
+
+class Unwritable(Binder):
+    """Fails to write the binding of one pod once."""
+
+    unwritten = "a-2"
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        if pod.metadata.name == self.unwritten:
+            self.unwritten = ""
+            return Status.failed("the API server is busy")
+        return await super().bind(state, pod, binding)
+
+
+async def test_the_node_of_a_pod_is_held_until_it_is_tried_again_if_its_binding_cannot_be_written() -> None:
+    w = World("a-0", "a-1", "a-2", "single", plugins=(Unwritable,), nodes=2)
+    found = {name: w.node_for(name) for name in ("a-0", "a-1", "a-2")}
+    errors = await asyncio.gather(*(w.bind(name, node_name) for name, node_name in found.items()))
+    assert errors[:2] == ["", ""]
+    assert "busy" in errors[2]
+    assert w.assumed == {"a-2"}
+    assert len(w.extender.jobs.held) == 1
+    assert w.node_for("a-2") == found["a-2"]
+    assert await w.bind("a-2", found["a-2"]) == ""
+    assert w.is_clean()
+
+
+async def test_nothing_is_held_for_a_pod_that_is_gone_when_its_binding_cannot_be_written() -> None:
+    w = World("a-0", "a-1", "a-2", plugins=(Unwritable,))
+    found = {name: w.node_for(name) for name in ("a-0", "a-1", "a-2")}
+    binder = w.plugin(Unwritable)
+    write, reached = asyncio.Event(), asyncio.Event()
+
+    async def bind(state: CycleState, pod: Pod, binding: Binding) -> Status:
+        reached.set()
+        await write.wait()
+        return await Unwritable.bind(binder, state, pod, binding)
+
+    binder.bind = bind
+    binds = [asyncio.ensure_future(w.bind(name, node_name)) for name, node_name in found.items()]
+    await reached.wait()
+    w.delete("a-2")
+    write.set()
+    await asyncio.gather(*binds)
     assert w.is_clean()
 
 

@@ -28,7 +28,7 @@ class GangSummary(Struct, rename="camel"):
 
     name: str
     wait_time: int = 0
-    create_time: str | None = None
+    create_time: str = ""
     mode: str = ""
     gang_match_policy: str = ""
     min_required_number: int = 0
