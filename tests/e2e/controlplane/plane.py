@@ -144,24 +144,29 @@ class ControlPlane:
             self.api_server.wait_ready(lambda path=path: self._answers(path))  # type: ignore[misc]
         return self.api_server
 
-    def start_scheduler(self, config: Path | Mapping[str, Any], *flags: str) -> Process:
-        """Start kube-scheduler with ``config`` and further flags; returns when it is ready.
+    def start_scheduler(self, config: Path | Mapping[str, Any]) -> Process:
+        """Start kube-scheduler with ``config``; returns when it is ready.
 
         The connection to this API server is filled in, and leader election is switched off; all else of the
         configuration stays. Its ``/metrics`` are at ``scheduler_url`` for the plane's token.
         """
         if self.scheduler is not None and self.scheduler.running:
             raise RuntimeError("kube-scheduler runs already: stop_scheduler() first")
+        self.scheduler, self.scheduler_url = self.run_scheduler(config, "kube-scheduler")
+        return self.scheduler
+
+    def run_scheduler(self, config: Path | Mapping[str, Any], name: str) -> tuple[Process, str]:
+        """Start one more kube-scheduler, which the caller stops; return it when it is ready, and its URL."""
         document = dict(config if isinstance(config, Mapping) else yaml.safe_load(config.read_text()))
         connection = {"qps": 10000, "burst": 10000, **document.get("clientConnection", {})}
         document["clientConnection"] = {**connection, "kubeconfig": str(self.kubeconfig)}
         document["leaderElection"] = {**document.get("leaderElection", {}), "leaderElect": False}
-        file = self.folder / "scheduler-config.yaml"
+        file = self.folder / f"{name}-config.yaml"
         file.write_text(yaml.safe_dump(document))
         port = free_port()
-        self.scheduler_url = f"https://127.0.0.1:{port}"
-        self.scheduler = Process(
-            "kube-scheduler",
+        url = f"https://127.0.0.1:{port}"
+        scheduler = Process(
+            name,
             [
                 build.ensure(["kube-scheduler"])["kube-scheduler"],
                 f"--config={file}",
@@ -171,12 +176,15 @@ class ControlPlane:
                 f"--tls-private-key-file={self._key}",
                 f"--authentication-kubeconfig={self.kubeconfig}",
                 f"--authorization-kubeconfig={self.kubeconfig}",
-                *flags,
             ],
             self.folder,
         )
-        self.scheduler.wait_ready(lambda: self._answers(f"{self.scheduler_url}/readyz"))
-        return self.scheduler
+        try:
+            scheduler.wait_ready(lambda: self._answers(f"{url}/readyz"))
+        except BaseException:
+            scheduler.kill()
+            raise
+        return scheduler, url
 
     def stop_scheduler(self) -> None:
         """Stop kube-scheduler, if it runs. ``scheduler.kill()`` crashes it instead."""
