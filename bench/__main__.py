@@ -15,6 +15,7 @@ NAMES = (
     "client",
     "cluster",
     "controlplane",
+    "gangs",
     "simulation",
     "loadaware",
     "hotspots",

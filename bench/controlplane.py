@@ -103,24 +103,31 @@ def _compare(who: Who, size: int) -> str:
 class Bench:
     """A control plane with nodes, on which contenders bind pods."""
 
+    profiles = FULL_CHAIN
+    """The profiles of koordpy, where a contender does not run those that are shipped."""
+
     def __init__(self, plane: ControlPlane, folder: Path, pods: int) -> None:
-        self._plane, self._folder, self._nodes, self._pods = plane, folder, 0, pods
+        self.plane, self._folder, self._nodes, self._pods = plane, folder, 0, pods
+
+    def waiting_pod(self, i: int) -> Document:
+        """Return the i-th pod that a contender binds."""
+        return objects.waiting_pod(i, NAMESPACE)
 
     async def grow_to(self, nodes: int) -> None:
         """Create nodes and their NodeMetrics, beside those that there are."""
         new, self._nodes = range(self._nodes, nodes), nodes
-        async with self._client() as client:
-            await _all(client.create_raw(resource_of(Node), "", objects.node(i)) for i in new)
+        async with self.client() as client:
+            await all_of(client.create_raw(resource_of(Node), "", objects.node(i)) for i in new)
             metrics = resource_of(NodeMetric)
-            await _all(client.create_raw(metrics, "", objects.node_metric(i)) for i in new)
+            await all_of(client.create_raw(metrics, "", objects.node_metric(i)) for i in new)
 
     async def reserve(self, reservations: int) -> None:
         """Create Reservations that hold room on the nodes; none of them is for the pods."""
-        async with self._client() as client:
+        async with self.client() as client:
             kind = resource_of(Reservation)
             documents = [objects.reservation(i, self._nodes) for i in range(reservations)]
-            await _all(client.create_raw(kind, "", document) for document in documents)
-            await _all(
+            await all_of(client.create_raw(kind, "", document) for document in documents)
+            await all_of(
                 client.patch_raw(
                     kind,
                     "",
@@ -133,21 +140,21 @@ class Bench:
 
     def measure(self, who: Who) -> dict[str, float]:
         """Let a contender bind all pods; return what it took."""
-        asyncio.run(self._prepare())
+        asyncio.run(self.prepare())
         with contextlib.ExitStack() as stack:
             bind = f"127.0.0.1:{servers.free_port()}"
-            config = _config(bind, who)
+            config = scheduler_config(bind, who)
             ours: Process | None = None
             if who is not Who.ALONE:
-                ours = stack.enter_context(self._bare(bind) if who is Who.BARE else self._koordpy(bind, who))
-            watch = stack.enter_context(BindWatch(self._plane.kubeconfig, self._pods))
-            assert self._plane.api_server is not None
-            assert self._plane.etcd is not None
-            servers_of_state = [self._plane.api_server, self._plane.etcd]
+                ours = stack.enter_context(self._bare(bind) if who is Who.BARE else self.koordpy(bind, who))
+            watch = stack.enter_context(BindWatch(self.plane.kubeconfig, self._pods))
+            assert self.plane.api_server is not None
+            assert self.plane.etcd is not None
+            servers_of_state = [self.plane.api_server, self.plane.etcd]
             state_cpu, our_cpu = _cpu(servers_of_state), _cpu([ours])
             began, busy, own = time.monotonic(), machine.busy_seconds(), self._own_cpu(watch)
-            scheduler = self._plane.start_scheduler(config)
-            stack.callback(self._plane.stop_scheduler)
+            scheduler = self.plane.start_scheduler(config)
+            stack.callback(self.plane.stop_scheduler)
             seconds = watch.wait()
             used = {
                 "scheduler": _cpu([scheduler]),
@@ -165,16 +172,16 @@ class Bench:
     def _own_cpu(watch: "BindWatch") -> float:
         return machine.cpu_seconds(os.getpid()) + machine.cpu_seconds(watch.pid)
 
-    async def _prepare(self) -> None:
+    async def prepare(self) -> None:
         """Remove the pods of the run before, create new ones, let every node report."""
-        async with self._client() as client:
+        async with self.client() as client:
             await client.send(
                 "DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0", timeout=120
             )
             while (await client.list_page(Pod, NAMESPACE, limit=1)).items:
                 await asyncio.sleep(0.2)
             metrics = resource_of(NodeMetric)
-            await _all(
+            await all_of(
                 client.patch_raw(
                     metrics,
                     "",
@@ -184,33 +191,34 @@ class Bench:
                 )
                 for i in range(self._nodes)
             )
-            await _all(
-                client.create_raw(resource_of(Pod), NAMESPACE, objects.waiting_pod(i, NAMESPACE))
-                for i in range(self._pods)
+            await all_of(
+                client.create_raw(resource_of(Pod), NAMESPACE, self.waiting_pod(i)) for i in range(self._pods)
             )
 
     @contextlib.asynccontextmanager
-    async def _client(self) -> Any:
-        client = Client(Connection.from_kubeconfig(str(self._plane.kubeconfig)))
+    async def client(self) -> Any:
+        """Give a client of an administrator."""
+        client = Client(Connection.from_kubeconfig(str(self.plane.kubeconfig)))
         try:
             yield client
         finally:
             await client.close()
 
-    def _koordpy(self, bind: str, who: Who) -> contextlib.AbstractContextManager[Process]:
+    def koordpy(self, bind: str, who: Who) -> contextlib.AbstractContextManager[Process]:
+        """Run koordpy."""
         host, _, port = bind.rpartition(":")
         settings = {
             "apiVersion": "config.koordpy.dev/v1alpha1",
             "kind": "KoordpyConfiguration",
             "parts": ["extender"],
-            "client": {"kubeconfig": str(self._plane.kubeconfig)},
+            "client": {"kubeconfig": str(self.plane.kubeconfig)},
             "extender": {
                 "bindAddress": host,
                 "port": int(port),
                 "mode": "light" if who is Who.LIGHT else "full",
                 "nodeChoice": "kube-scheduler" if who is Who.SCORING else "koordpy",
                 "lease": {"namespace": "kube-system"},  # which is there
-                **({"schedulerConfig": str(FULL_CHAIN)} if who in (Who.FULL, Who.UNLIKE) else {}),
+                **({"schedulerConfig": str(self.profiles)} if who in (Who.FULL, Who.UNLIKE) else {}),
             },
             "featureGates": {OPPORTUNISTIC_BATCHING: who is not Who.UNLIKE},
         }
@@ -256,7 +264,7 @@ class BindWatch:
         self._process.communicate()
 
 
-def _config(bind: str, who: Who) -> Document:
+def scheduler_config(bind: str, who: Who) -> Document:
     """Return the configuration that users get, with this run's address; alone, kube-scheduler's defaults."""
     light = who in (Who.LIGHT, Who.BARE)
     name = "kube-scheduler-config-light.yaml" if light else "kube-scheduler-config.yaml"
@@ -272,7 +280,7 @@ def _cpu(processes: list[Process] | list[Process | None]) -> float:
     return sum(machine.cpu_seconds(process.pid) for process in processes if process is not None)
 
 
-async def _all(requests: Iterator[Any]) -> None:
+async def all_of(requests: Iterator[Any]) -> None:
     """Await many requests, some at a time."""
 
     async def worker() -> None:
