@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -21,13 +23,20 @@ Document = dict[str, Any]
 class Koordpy:
     """`koordpy serve` with the extender and the debug API, and its configuration as files."""
 
-    def __init__(self, plane: ControlPlane, folder: Path, **extender: Any) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        gates: Mapping[str, bool] = MappingProxyType({}),
+        **extender: Any,
+    ) -> None:
         self.ports = {part: free_port() for part in ("extender", "debug")}
         self.config = folder / "koordpy.yaml"
         self.config.write_text(
             yaml.safe_dump(
                 {
                     "parts": ["extender", "debug"],
+                    "featureGates": dict(gates),
                     "client": {"kubeconfig": str(plane.kubeconfig)},
                     "extender": {"port": self.ports["extender"], **extender},
                     "debug": {"port": self.ports["debug"]},

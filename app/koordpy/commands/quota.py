@@ -1,5 +1,6 @@
-"""`koordpy quota`: the quota tree, and why a quota has no room."""
+"""`koordpy quota`: the quota tree, why a quota has no room, and the root quotas of profiles."""
 
+import asyncio
 from typing import Any
 from urllib.parse import quote as quoted
 
@@ -9,8 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from .debug_client import DebugServer, get, server_option
-from .options import output_option
+from .options import cluster_options, documents, files_option, output_option
 from .output import Format, counted, emit
+
+FOUND = 3
+"""The exit code of a command that succeeded with bad results."""
 
 _BAR = 10
 """Characters of a bar of usage."""
@@ -41,6 +45,35 @@ def explain(name: str, debug_server: DebugServer, output: Format) -> None:
     """Show quota NAME up to the root, what exceeds its limits, and who shares with it."""
     found = get(debug_server, f"/apis/v1/quotas/{quoted(name)}")
     emit(found, output, lambda to: show_explanation(to, found))
+
+
+@quota.command(short_help="Show the root quota that a new or changed profile would get.")
+@files_option("YAML of ElasticQuotaProfiles (and of nodes and ElasticQuotas)", required=True)
+@click.option("--offline", is_flag=True, help="Ask no cluster: the nodes and quotas in the files are all.")
+@cluster_options
+@output_option
+@click.pass_context
+def preview(
+    this: click.Context,
+    /,
+    files: tuple[str, ...],
+    offline: bool,
+    output: Format,
+    **access: Any,
+) -> None:
+    """Show what the controller quotaprofile would write for ElasticQuotaProfiles; nothing is written.
+
+    The nodes and quotas are those of the cluster; those in files take precedence. Exit code 3: a profile
+    cannot be used.
+    """
+    from . import quota_preview
+    from .known import Access
+
+    found = asyncio.run(quota_preview.preview(documents(files), Access(**access), offline=offline))
+    plain = [item.model_dump(mode="json") for item in found]
+    emit(plain, output, lambda to: quota_preview.show(to, found))
+    if any(item.problem for item in found):
+        this.exit(FOUND)
 
 
 def show_tree(to: Console, found: dict[str, Any]) -> None:

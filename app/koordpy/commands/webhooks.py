@@ -11,6 +11,7 @@ from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.handler import Handle
 from koordpy.api.config_model import ConfigError
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.kubernetes_gangs import KubernetesGangs
 from koordpy.lib import feature_gates
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates
@@ -80,7 +81,8 @@ def _pre_enqueue_gates(profiles: Path, gates: FeatureGates) -> GatesFor | None:
                 place=Place.EXTENDER,
                 skip_missing=True,
                 gates=gates,
-            )
+            ),
+            KubernetesGangs(gates),
         )
     except ConfigError as error:
         raise error.under(profiles) from None

@@ -190,8 +190,9 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     for rejection in latest["rejections"]:
         names = ", ".join(rejection["examples"][:3])
         more = ", ..." if rejection["nodes"] > 3 else ""
+        by = f" by {rejection['plugin']}" if rejection["plugin"] else ""
         to.print(
-            f"  [red]{rejection['nodes']} refused[/red] by {rejection['plugin']}: "
+            f"  [red]{rejection['nodes']} refused[/red]{by}: "
             f"{escape(rejection['reason'])} [dim]({names}{more})[/dim]"
         )
     if latest["topNodes"]:

@@ -144,18 +144,18 @@ class ControlPlane:
             self.api_server.wait_ready(lambda path=path: self._answers(path))  # type: ignore[misc]
         return self.api_server
 
-    def start_scheduler(self, config: Path | Mapping[str, Any]) -> Process:
-        """Start kube-scheduler with ``config``; returns when it is ready.
+    def start_scheduler(self, config: Path | Mapping[str, Any], *flags: str) -> Process:
+        """Start kube-scheduler with ``config`` and further flags; returns when it is ready.
 
         The connection to this API server is filled in, and leader election is switched off; all else of the
         configuration stays. Its ``/metrics`` are at ``scheduler_url`` for the plane's token.
         """
         if self.scheduler is not None and self.scheduler.running:
             raise RuntimeError("kube-scheduler runs already: stop_scheduler() first")
-        self.scheduler, self.scheduler_url = self.run_scheduler(config, "kube-scheduler")
+        self.scheduler, self.scheduler_url = self.run_scheduler(config, "kube-scheduler", *flags)
         return self.scheduler
 
-    def run_scheduler(self, config: Path | Mapping[str, Any], name: str) -> tuple[Process, str]:
+    def run_scheduler(self, config: Path | Mapping[str, Any], name: str, *flags: str) -> tuple[Process, str]:
         """Start one more kube-scheduler, which the caller stops; return it when it is ready, and its URL."""
         document = dict(config if isinstance(config, Mapping) else yaml.safe_load(config.read_text()))
         connection = {"qps": 10000, "burst": 10000, **document.get("clientConnection", {})}
@@ -176,6 +176,7 @@ class ControlPlane:
                 f"--tls-private-key-file={self._key}",
                 f"--authentication-kubeconfig={self.kubeconfig}",
                 f"--authorization-kubeconfig={self.kubeconfig}",
+                *flags,
             ],
             self.folder,
         )

@@ -1,18 +1,17 @@
 """Where the members of a gang go in the network, and the score of nodes near pods of the same selector."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
 from typing import Any
 
 from koordpy.api.core import Node, Pod
-from koordpy.api.gang.membership import gang_id
-from koordpy.api.gang.topology_spec import GangTopologySpec, GatherRule
+from koordpy.api.gang.topology_spec import ANNOTATION_TOPOLOGY_SPEC, topology_spec_of
 from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.network_topology.manager import TreeManager
 from koordpy.cluster.network_topology.tree import Tree, build
 from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface import PlacementPlan
 from koordpy.scheduling.interface.diagnosis import existing_diagnosis
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.plugin import API_VERSION
@@ -20,12 +19,10 @@ from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, installed
 from koordpy.scheduling.profiles.registry import build as build_profiles
-from koordpy_plugins.scheduling.coscheduling.topology.layouts import Layouts
-from koordpy_plugins.scheduling.coscheduling.topology.placement import NetworkPlacement
-from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
-from koordpy_plugins.scheduling.coscheduling.topology.selector_score import SelectorScore
+from koordpy_plugins.scheduling.coscheduling.plugin import Coscheduling
+from koordpy_plugins.scheduling.coscheduling.state.context import SchedulingContext
 
-PLUGINS = ("PrioritySort", "NodeAffinity", "NodeResourcesFit", "DefaultBinder")
+PLUGINS = ("Coscheduling", "PrioritySort", "NodeAffinity", "NodeResourcesFit", "DefaultBinder")
 
 
 class Network(TreeManager):
@@ -39,19 +36,7 @@ class Network(TreeManager):
         return self._given
 
 
-@dataclass
-class Context:
-    """The context of a vector."""
-
-    group: frozenset[str]
-    attempted: set[str]
-    failed_message: str
-    topology_spec: GangTopologySpec | None
-    topology_tree: Tree | None
-    planned_nodes: Mapping[str, str] | None
-
-
-def framework(case: dict[str, Any]) -> tuple[Framework, Tree]:
+def scheduler(case: dict[str, Any]) -> tuple[Framework, Coscheduling, Tree]:
     cluster = Cluster()
     assert len(cluster.nodes) == 0
     nodes = [decode(Node, node) for node in case["nodes"]]
@@ -59,14 +44,18 @@ def framework(case: dict[str, Any]) -> tuple[Framework, Tree]:
     tree = build(decode(ClusterNetworkTopology, layers), nodes)
     handle = Handle(cluster, network_topology=Network(cluster, tree))
     enabled = {"enabled": [{"name": name} for name in PLUGINS], "disabled": [{"name": "*"}]}
-    profile = {"plugins": {"multiPoint": enabled}}
+    profile = {
+        "plugins": {"multiPoint": enabled},
+        "pluginConfig": [{"name": "Coscheduling", "args": {"awareNetworkTopology": True}}],
+    }
     config = read({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]})
     profiles = build_profiles(config, lambda _: handle, place=Place.SCHEDULER, classes=installed())
     for node in nodes:
         cluster.store(Node).apply(node)
     for pod in [*case.get("bound", ()), *case.get("pods", ()), *case.get("nominated", ())]:
         cluster.store(Pod).apply(decode(Pod, pod))
-    return profiles.frameworks["default-scheduler"], tree
+    fw = profiles.frameworks["default-scheduler"]
+    return fw, next(plugin for plugin in fw.plugins if isinstance(plugin, Coscheduling)), tree
 
 
 def run(case: dict[str, Any], tag: str | None) -> object:
@@ -74,19 +63,15 @@ def run(case: dict[str, Any], tag: str | None) -> object:
 
 
 def find(case: dict[str, Any]) -> dict[str, Any]:
-    fw, tree = framework(case)
-    handle = fw.handle
-    placement = NetworkPlacement(handle, handle.cluster.shared(SelectorCounts), Layouts(handle))
+    fw, plugin, tree = scheduler(case)
     pods = [decode(Pod, pod) for pod in case["pods"]]
-    context = context_of(case["context"], tree)
-    pending = [] if context is None else [pod for pod in pods if gang_id(pod) in context.group]
+    trigger = next((pod for pod in pods if pod.metadata.key == case["trigger"]), Pod())
+    context = plugin.holder.current = context_of(case["context"], trigger, tree)
     state = fw.new_state()
     names = case.get("nodeNames")
-    plan, status = placement.find_one_node(
-        context, pending, state, None if names is None else frozenset(names)
-    )
+    plan, status = plugin.find_one_node(state, trigger, None if names is None else frozenset(names))
     found: dict[str, Any] = {"skip": True} if status.is_skip else answer(status)
-    if plan is not None:
+    if isinstance(plan, PlacementPlan):
         found["plan"] = {each.pod.metadata.key: each.node_name for each in plan.pods}
         found["order"] = [each.pod.metadata.key for each in plan.pods]
     diagnosis = existing_diagnosis(state)
@@ -101,26 +86,26 @@ def find(case: dict[str, Any]) -> dict[str, Any]:
     for pod in pods:
         if context is not None:
             context.attempted.add(pod.metadata.key)
-        allowed, status = placement.pre_filter(context, fw.new_state(), pod)
+        allowed, status = plugin.pre_filter(fw.new_state(), pod, fw.handle.nodes.all())
         after.append(answer(status) if not status.is_success else allowed and sorted(allowed))
     return {"find": found, "preFilter": after}
 
 
-def context_of(given: dict[str, Any] | None, tree: Tree) -> Context | None:
+def context_of(given: dict[str, Any] | None, first: Pod, tree: Tree) -> SchedulingContext | None:
     if given is None:
         return None
     spec = given.get("spec")
-    rules = () if spec is None else spec.get("gatherStrategy") or ()
-    wanted = GangTopologySpec(
-        tuple(GatherRule(rule["layer"], rule["strategy"], rule.get("podCountMultiple", 0)) for rule in rules)
-    )
-    return Context(
-        group=frozenset(given["group"]),
-        attempted=set(given["attempted"]),
+    annotations = {} if spec is None else {ANNOTATION_TOPOLOGY_SPEC: json.dumps(spec)}
+    return SchedulingContext(
+        first,
+        frozenset(given["group"]),
+        ",".join(sorted(given["group"])),
+        0.0,
+        set(given["attempted"]),
         failed_message=given.get("failed", ""),
-        topology_spec=None if spec is None else wanted,
+        topology_spec=topology_spec_of(annotations),
         topology_tree=tree,
-        planned_nodes=dict(given.get("plan") or {}),
+        planned_nodes=given.get("plan"),
     )
 
 
@@ -129,18 +114,17 @@ def answer(status: Status) -> dict[str, Any]:
 
 
 def score(case: dict[str, Any]) -> dict[str, Any]:
-    fw, _ = framework(case)
-    handle = fw.handle
-    scores = SelectorScore(handle, handle.cluster.shared(SelectorCounts), Layouts(handle))
+    fw, plugin, _ = scheduler(case)
     pod = decode(Pod, case["pod"])
-    nodes, _ = handle.nodes.select(case["candidates"])
+    nodes, _ = fw.handle.nodes.select(case["candidates"])
     state = fw.new_state()
-    if scores.pre_score(state, pod, nodes).is_skip:
+    if plugin.pre_score(state, pod, nodes).is_skip:
         return {"skip": True}
-    raw = scores.score_nodes(state, pod, nodes)
+    raw = plugin.score_nodes(state, pod, nodes)
+    scores = plugin.normalize_scores(state, pod, raw)
     return {
         "raw": dict(zip(nodes.names, raw.tolist(), strict=True)),
-        "score": dict(zip(nodes.names, scores.normalize_scores(raw).tolist(), strict=True)),
+        "score": dict(zip(nodes.names, scores.tolist(), strict=True)),
     }
 
 

@@ -12,6 +12,7 @@ from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
 from koordpy.api.needs import Right
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.kubernetes_gangs import KubernetesGangs
 from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.compose.part import Certificate, Part, PartNeeds, Routes
 from koordpy.gates import serving as serving_gates
@@ -77,7 +78,7 @@ class AdmissionPart(Part):
             process.rng,
             process.clock,
             process.client,
-            gates_for(self._profiles()),
+            gates_for(self._profiles(), self._kubernetes_gangs()),
         )
         self.chains = admission_config.build_chains(config, handle)
         if ELASTIC_QUOTA_VALIDATION in self.chains:
@@ -99,6 +100,12 @@ class AdmissionPart(Part):
             skip_missing=True,
             gates=process.gates,
         )
+
+    def _kubernetes_gangs(self) -> KubernetesGangs:
+        """Return what the extender knows of the gangs of Kubernetes' own API, or else the settings."""
+        process = self.process
+        left = process.settings.extender.kube_scheduler_gang_scheduling == "enabled"
+        return process.cluster.kubernetes_gangs or KubernetesGangs(process.gates, left_to_kube_scheduler=left)
 
     def routes(self) -> Routes | None:
         """Return the webhooks, and the other endpoints of koord-manager's webhook server."""

@@ -119,7 +119,7 @@ class Scheduler:
             initial_backoff=config.pod_initial_backoff_seconds,
             max_backoff=config.pod_max_backoff_seconds,
         )
-        self._next_pod = next((f.next_pod for f in self._profiles.values() if f.next_pod is not None), None)
+        self._next_pods = [f.next_pod for f in self._profiles.values() if f.next_pod is not None]
         self._informers = Informers(self.cluster, client)
         election = config.leader_election
         self._elector = (
@@ -213,9 +213,14 @@ class Scheduler:
                 pass
 
     def _pop(self) -> QueuedPod | None:
-        preferred = None if self._next_pod is None else self._next_pod.next_pod()
-        item = None if preferred is None else self.queue.pick(preferred.metadata.uid)
-        return item or self.queue.pop()
+        for plugin in self._next_pods:
+            asked: set[str] = set()
+            while (preferred := plugin.next_pod()) is not None and preferred.metadata.uid not in asked:
+                asked.add(preferred.metadata.uid)
+                item = self.queue.pick(preferred.metadata.uid)
+                if item is not None:
+                    return item
+        return self.queue.pop()
 
     # --- which profile a pod is for --------------------------------------------------------------
 

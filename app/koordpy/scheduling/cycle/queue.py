@@ -150,10 +150,15 @@ class SchedulingQueue:
         return None
 
     def pick(self, uid: str) -> QueuedPod | None:
-        """Return an active pod ahead of its turn and count an attempt; None when it is not active."""
+        """Return a pod ahead of its turn, wherever it waits, and count an attempt.
+
+        None if it does not wait here, or has scheduling gates.
+        """
         entry = self._entries.get(uid)
-        if entry is None or entry.pool != ACTIVE:
+        if entry is None or entry.pool == IN_FLIGHT or entry.item.pod.spec.scheduling_gates:
             return None
+        self._unschedulable.pop(uid, None)
+        self._gated.pop(uid, None)
         entry.ticket = next(self._tickets)
         return self._take_off(entry)
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import Condition, KubeObject, format_time
@@ -17,9 +18,11 @@ from koordpy.api.pre_enqueue_gates import NOT_READY, gate_of, plugins_of
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import WARNING, Recorder, truncate
+from koordpy.cluster.kubernetes_gangs import KubernetesGangs
 from koordpy.scheduling.explain.history import Histories, What
 from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.framework.metrics import GATED_PODS, GATES_REMOVED, counter
+from koordpy.scheduling.interface import Changed
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.profiles.profiles import Profiles, gated_plugins
@@ -44,12 +47,16 @@ WRITERS = 10
 SCHEDULING_GATED = "SchedulingGated"
 _GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
+MOST_CHANGED = 10_000
+"""Changed objects that are remembered between two checks; after more, all pods are checked."""
 
 GatesFor = Callable[[str, Callable[[], Pod]], list[str]]
 
 
-def gates_for(profiles: Profiles) -> GatesFor | None:
+def gates_for(profiles: Profiles, gangs: KubernetesGangs | None = None) -> GatesFor | None:
     """Return a function from a new pod's scheduler name, and a getter of the pod, to the gates it needs.
+
+    `gangs` decides which pods that name a group of Kubernetes are in a gang; by default none of them is.
 
     None if no profile has a plugin that needs gates. The plugins of `profiles` decide by the pod alone, so
     they need not see the cluster.
@@ -66,7 +73,7 @@ def gates_for(profiles: Profiles) -> GatesFor | None:
         plugins = by_scheduler.get(scheduler_name or "default-scheduler")
         if plugins is None:
             return []
-        pod = read()
+        pod = read() if gangs is None else gangs.transformed(read())
         present = set(plugins_of(pod))
         return [
             gate_of(name)
@@ -101,6 +108,13 @@ class UngatedPods:
         )
 
 
+class _Gated(NamedTuple):
+    """A pod's key, and the plugins for which it waits."""
+
+    key: str
+    plugins: tuple[str, ...]
+
+
 class PreEnqueueGates:
     """The pods that wait for PreEnqueue plugins; `run` while we lead."""
 
@@ -109,9 +123,13 @@ class PreEnqueueGates:
     ) -> None:
         self._profiles, self._handle, self._client, self._events = profiles, handle, client, events
         self._pods = handle.cluster.store(Pod)
-        self._gated: dict[str, str] = {}
-        """UIDs and keys of pods with gates of ours."""
+        self._gated: dict[str, _Gated] = {}
+        """The pods with gates of ours, by UID."""
+        self._waiting: Counter[str] = Counter()
+        """How many of them wait for each plugin."""
         self._due: dict[str, None] = {}
+        self._changed: dict[type[KubeObject], dict[str, None]] = {}
+        """The keys of objects that changed since the last check, by kind."""
         self._written: dict[str, float] = {}
         """When the condition of a pod was written last, monotonic."""
         self._wake = asyncio.Event()
@@ -119,6 +137,7 @@ class PreEnqueueGates:
             each for framework in profiles.frameworks.values() for each in gated_plugins(framework).items()
         ]
         self._names = {name for name, _ in plugins}
+        self._plugins = [plugin for _, plugin in plugins]
         if self._names:
             handle.on(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
         self._kinds = {kind for _, plugin in plugins for kind in plugin.pre_enqueue_events}
@@ -133,16 +152,27 @@ class PreEnqueueGates:
     # --- pod and cluster events ------------------------------------------------------------------
 
     def _follow(self, kind: type[KubeObject]) -> None:
-        self._handle.on(kind, self._anything, lambda _, new: self._anything(new), self._anything)
+        def changed(obj: KubeObject) -> None:
+            self._note_change(kind, obj)
 
-    def _anything(self, _: KubeObject | None) -> None:
-        if self._gated:
+        self._handle.on(kind, changed, lambda _, new: changed(new), changed)
+
+    def _note_change(self, kind: type[KubeObject], obj: KubeObject) -> None:
+        if not self._gated:
+            return
+        changed = self._changed.setdefault(kind, {})
+        if len(changed) < MOST_CHANGED:
+            changed[obj.metadata.key] = None
+        else:
             self._due.update(dict.fromkeys(self._gated))
-            self._wake.set()
+            self._changed.clear()
+        self._wake.set()
 
     def _pod_added(self, pod: Pod) -> None:
-        self._note(pod)
-        self._anything(pod)
+        self._note_change(Pod, pod)
+        if self._note(pod):
+            self._due[pod.metadata.uid] = None
+            self._wake.set()
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         if self._note(new):
@@ -154,23 +184,29 @@ class PreEnqueueGates:
             or old.spec.node_name != new.spec.node_name
             or old.is_terminal != new.is_terminal
         ):
-            self._anything(new)
+            self._note_change(Pod, new)
 
     def _pod_deleted(self, pod: Pod) -> None:
         self._forget(pod.metadata.uid)
-        self._anything(pod)
+        self._note_change(Pod, pod)
 
     def _note(self, pod: Pod) -> bool:
         """Record, and return, whether a pod has gates of PreEnqueue plugins."""
-        uid = pod.metadata.uid
-        if pod.metadata.deletion_timestamp or not any(plugins_of(pod)):
-            self._forget(uid)
+        uid, plugins = pod.metadata.uid, tuple(plugins_of(pod))
+        before = self._gated.get(uid)
+        if before is not None and before.plugins == plugins and not pod.metadata.deletion_timestamp:
+            return True
+        self._forget(uid)
+        if pod.metadata.deletion_timestamp or not plugins:
             return False
-        self._gated[uid] = pod.metadata.key
+        self._gated[uid] = _Gated(pod.metadata.key, plugins)
+        self._waiting.update(plugins)
         return True
 
     def _forget(self, uid: str) -> None:
-        self._gated.pop(uid, None)
+        gated = self._gated.pop(uid, None)
+        if gated is not None:
+            self._waiting.subtract(gated.plugins)
         self._due.pop(uid, None)
         self._written.pop(uid, None)
 
@@ -181,9 +217,10 @@ class PreEnqueueGates:
             self._wake.set()
 
     def move_all(self, event: ClusterEvent) -> None:
-        """Check all gated pods again after an event of a pod, or of a kind that a plugin follows."""
-        if event.kind is Pod or event.kind in self._kinds:
-            self._anything(event.new or event.old)
+        """Check gated pods again that an event may help: of a pod, or of a kind that a plugin follows."""
+        obj = event.new or event.old
+        if obj is not None and (event.kind is Pod or event.kind in self._kinds):
+            self._note_change(event.kind, obj)
 
     # --- checking --------------------------------------------------------------------------------
 
@@ -204,7 +241,11 @@ class PreEnqueueGates:
 
     async def _check_due(self) -> None:
         due, self._due = self._due, {}
-        pods = (self._pods.by_key(self._gated.get(uid, "")) for uid in due)
+        changed, self._changed = self._changed, {}
+        if changed:
+            due.update(dict.fromkeys(self._concerned(changed)))
+        found = ((uid, self._gated.get(uid)) for uid in due)
+        pods = (self._pods.by_key(gated.key) for _, gated in found if gated is not None)
         # In the order in which kube-scheduler takes pods, so that it gets those of a group together.
         waiting = deque(
             sorted(
@@ -219,7 +260,18 @@ class PreEnqueueGates:
         async with asyncio.TaskGroup() as writers:
             for _ in range(min(WRITERS, len(waiting))):
                 writers.create_task(self._check_in_turn(waiting))
-        self._count()
+        for name in self._names:
+            GATED_PODS.labels(name).set(self._waiting[name])
+
+    def _concerned(self, changed: Changed) -> Iterable[str]:
+        """Return the UIDs of the pods that changes may let pass."""
+        uids: dict[str, None] = {}
+        for plugin in self._plugins:
+            concerned = plugin.pre_enqueue_concerned(changed)
+            if concerned is None:
+                return list(self._gated)
+            uids.update(dict.fromkeys(concerned))
+        return uids
 
     async def _check_in_turn(self, waiting: deque[Pod]) -> None:
         number = 0
@@ -228,16 +280,6 @@ class PreEnqueueGates:
             number += 1
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-
-    def _count(self) -> None:
-        waiting = Counter(
-            name
-            for key in self._gated.values()
-            if (pod := self._pods.by_key(key)) is not None
-            for name in plugins_of(pod)
-        )
-        for name in self._names:
-            GATED_PODS.labels(name).set(waiting[name])
 
     async def _check(self, pod: Pod) -> None:
         framework = self._profiles.of(pod.spec.scheduler_name)
@@ -265,6 +307,8 @@ class PreEnqueueGates:
             pass
         except (ApiError, ConnectionFailed) as error:
             log.warning("pod %s, whose gates %s are to be removed: %s", pod.metadata.key, open_, error)
+            if pod.metadata.uid in self._gated:
+                self._due[pod.metadata.uid] = None  # with the next change
             for name in open_:
                 counter(GATES_REMOVED, name, "error").inc()
 

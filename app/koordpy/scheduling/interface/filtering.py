@@ -138,7 +138,7 @@ class PostFilter:
     after such a filter call if `beside_kube_scheduler`, in the process that holds the Lease.
     """
 
-    beside_kube_scheduler: ClassVar[bool] = False
+    beside_kube_scheduler: bool = False
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome

@@ -1,6 +1,6 @@
 """The points that decide which pod is tried next, and when a rejected pod is retried."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -63,6 +63,15 @@ class PreEnqueue:
     def pre_enqueue(self, pod: Pod) -> Status:
         """Return Success, or a rejection that keeps the pod out; the first rejection counts."""
         raise NotImplementedError
+
+    def pre_enqueue_concerned(self, changed: Changed) -> Iterable[str] | None:
+        """Return the UIDs of the pods that changes may let pass; None means any pod.
+
+        `changed` has the pods that came, ended or have other labels, annotations or nodes, and the changed
+        objects of `pre_enqueue_events`, batched over about a second. A pod that changed is checked again
+        anyway.
+        """
+        return None
 
 
 class EnqueueExtensions:

@@ -34,7 +34,7 @@ AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """The result of evictions on several nodes: the first failure, and whether anything was evicted."""
+    """The result of evictions on several nodes: the first failure, and whether anything may be evicted."""
 
     status: Status = SUCCESS
     any: bool = False
@@ -97,8 +97,12 @@ class Executor:
                 try:
                     await self._evict_one(client, preemptor, name, victim, message=message, job=job)
                     done.append(victim)
-                except (ApiError, ConnectionFailed) as error:
+                except ApiError as error:
                     failures.append(error)
+                except ConnectionFailed as error:
+                    failures.append(error)
+                    if error.sent:  # it may be evicted nevertheless
+                        done.append(victim)
 
         await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(staying)))))
         if failures:

@@ -28,6 +28,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- define "koordpy.profiles" -}}
 {{- $values := .Values.scheduler }}
 {{- $shipped := ternary "files/koordpy-profiles-reservations.yaml" "files/koordpy-profiles.yaml" $values.reservations }}
+{{- if $values.gangsAndQuotas }}
+{{- if not (or $values.reservations $values.profiles) }}{{ fail "scheduler.gangsAndQuotas needs scheduler.reservations, or scheduler.profiles of your own" }}{{ end }}
+{{- $shipped = "files/koordpy-profiles-gangs-and-quotas.yaml" }}
+{{- end }}
 {{- if eq $values.mode "light" }}{{ $shipped = "files/koordpy-profiles-light.yaml" }}{{ end }}
 {{- $values.profiles | default (.Files.Get $shipped) | trim }}
 {{- end }}

@@ -77,6 +77,7 @@ class GangJobs:
         gang = self._cache.gang_of(job.pods[0])
         if gang is not None:
             context = self._holder.current = self._rounds.new_context(gang, job.pods[0])
+            context.job_pods = job.pods
             context.attempted.clear()  # the pod of the attempt is tried first, wherever it is in the order
 
     def job_planned(self) -> None:

@@ -8,13 +8,11 @@ planned at once (`jobs.py`). Permit is the last guard: a pod that has a node wai
 Source: Koordinator, `pkg/scheduler/plugins/coscheduling`.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from koordpy.api.core import Pod
-from koordpy.api.gang.membership import gang_name
+from koordpy.api.gang.membership import gang_id, gang_name
 from koordpy.api.gang.settings import GangDefaults
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.meta import KubeObject
@@ -32,9 +30,11 @@ from koordpy.scheduling.interface import (
     Controller,
     ControllerProvider,
     EnqueueExtensions,
+    FindOneNode,
     Job,
     NextPod,
     Permit,
+    PlacementPlan,
     PlansJobs,
     Plugin,
     PostBind,
@@ -60,11 +60,17 @@ from .args import CoschedulingArgs
 from .conditions import PendingConditions
 from .controller.controller import PodGroupController
 from .jobs import GangJobs
+from .preemption.gang_preemption import GangPreemption
 from .rights import RIGHTS
 from .rounds import GangRounds
 from .service import GangService
 from .state.context import ContextHolder
 from .state.gang_cache import GangCache
+from .topology.layouts import Layouts
+from .topology.members import selector_of
+from .topology.placement import NetworkPlacement
+from .topology.selector_counts import SelectorCounts
+from .topology.selector_score import SelectorScore
 from .waiting import GangWaiting
 from .waking import GangWaking
 
@@ -76,6 +82,7 @@ class Coscheduling(
     PlansJobs,
     BeforePreFilter,
     PreFilter,
+    FindOneNode,
     PostFilter,
     AfterPostFilter,
     PreScore,
@@ -96,19 +103,34 @@ class Coscheduling(
     needs = Needs(leads=True, rights=RIGHTS)
     feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {conditions.GATE: conditions.SPEC}
     args: CoschedulingArgs
+    reruns = ("NodeResourcesFit",)  # kube-scheduler does not know what planned gangs hold
     beside_kube_scheduler = True
     pre_enqueue_events = (PodGroup,)
 
     def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self.beside_kube_scheduler = args.enable_preemption
         defaults = GangDefaults(args.default_timeout, args.default_match_policy)
         self.cache = GangCache(handle, defaults)
         self.holder = ContextHolder(handle.clock)
         self.waiting = GangWaiting(self.name, handle, self.cache, self.holder)
         self._conditions = PendingConditions(handle, self.cache)
-        self.rounds = GangRounds(handle, self.cache, self.holder, self.waiting, self._conditions)
+        self.rounds = GangRounds(
+            handle,
+            self.cache,
+            self.holder,
+            self.waiting,
+            self._conditions,
+            ignores_topology=args.ignore_network_topology_spec,
+        )
+        counts, layouts = handle.cluster.shared(SelectorCounts), Layouts(handle)
+        self._placement = NetworkPlacement(handle, counts, layouts)
+        self._selector_score = SelectorScore(handle, counts, layouts)
         self._jobs = GangJobs(
             self.name, handle, self.cache, self.holder, self.rounds, self.waiting, self._conditions
+        )
+        self._preemption = GangPreemption(
+            args, handle, self.cache, self.rounds, self._jobs, self._placement, layouts
         )
         self._waking = GangWaking(self.cache, handle.cluster.store(Pod))
         self._service = GangService(self.cache)
@@ -123,6 +145,10 @@ class Coscheduling(
     def pre_enqueue(self, pod: Pod) -> Status:
         """Admit pods whose whole group of gangs has enough pods."""
         return self.rounds.pre_enqueue(pod)
+
+    def pre_enqueue_concerned(self, changed: Changed) -> Iterable[str]:
+        """The pods of groups that may have become complete."""
+        return self._waking.concerned(changed)
 
     def next_pod(self) -> Pod | None:
         """Try all pods of a group before any other pod."""
@@ -165,23 +191,37 @@ class Coscheduling(
     # --- filter ----------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """Sign no pod of a gang: what becomes of it depends on the others."""
-        return None if gang_name(pod) else ()
+        """Sign pods with their gang, whose pods are planned together; not those with a selector, whose place
+        depends on where each of the others is."""
+        return None if selector_of(pod) else gang_id(pod)
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Refuse pods of incomplete groups, and the rest of a group that has failed in this round."""
         return None, self.rounds.before_pre_filter(state, pod)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Leave all nodes."""
-        return None, Status.skip()
+        """Keep a pod of a group that is planned by network topology to its planned node."""
+        return self._placement.pre_filter(self.rounds.context_of(state), state, pod)
+
+    def find_one_node(
+        self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
+    ) -> tuple[str | PlacementPlan, Status]:
+        """Plan the nodes of a whole group, if it wants a place in the network."""
+        if not self.args.aware_network_topology:
+            return "", Status.skip()
+        context = self.rounds.context_of(state)
+        pending = [] if context is None else self.rounds.pending(context)
+        plan, status = self._placement.find_one_node(context, pending, state, node_names)
+        return plan or "", status
 
     # --- no node ---------------------------------------------------------------------------------
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
-        """Leave it to the next plugin, with the reason why preemption did not help the group before."""
+        """Evict less important pods for the whole group, if that is enabled."""
+        if self.args.enable_preemption:
+            return await self._preemption.post_filter(state, pod, outcome)
         return None, self.rounds.post_filter(state)
 
     def after_post_filter(self, state: CycleState, pod: Pod, outcome: FilterOutcome, status: Status) -> None:
@@ -191,12 +231,16 @@ class Coscheduling(
     # --- score -----------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Score nothing."""
-        return Status.skip()
+        """Score only for pods with a selector, where the network is known."""
+        return self._selector_score.pre_score(state, pod, nodes)
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Score all nodes alike."""
-        return np.zeros(len(nodes), np.int64)
+        """Rank nodes by how near they are to pods of the same selector, the best 0."""
+        return self._selector_score.score_nodes(state, pod, nodes)
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
+        """Turn ranks into scores: the best node gets 100."""
+        return self._selector_score.normalize_scores(scores)
 
     # --- from the chosen node to the binding -----------------------------------------------------
 

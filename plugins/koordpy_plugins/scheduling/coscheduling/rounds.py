@@ -8,6 +8,7 @@ Source: Koordinator, `pkg/scheduler/plugins/coscheduling/core/core.go`.
 """
 
 import json
+from collections.abc import Sequence
 
 from koordpy.api.core import Pod
 from koordpy.api.gang.membership import gang_name
@@ -25,9 +26,8 @@ from .state.context import ALL_ATTEMPTED, CONTEXT, GANG_GONE, ContextHolder, Sch
 from .state.gang import Gang
 from .state.gang_cache import GangCache
 from .topology.members import in_order_of_index
+from .topology.placement import NO_TOPOLOGY, PROBING
 from .waiting import GangWaiting
-
-NO_TOPOLOGY = "no cluster network topology"
 
 
 class GangRounds:
@@ -40,7 +40,11 @@ class GangRounds:
         holder: ContextHolder,
         waiting: GangWaiting,
         conditions: PendingConditions,
+        *,
+        ignores_topology: bool = False,
     ) -> None:
+        """With `ignores_topology` groups are scheduled as if they wanted nothing of the network."""
+        self._ignores_topology = ignores_topology
         self._handle, self._cache, self._holder = handle, cache, holder
         self._waiting, self._conditions = waiting, conditions
 
@@ -53,7 +57,16 @@ class GangRounds:
         manager = self._handle.network_topology
         needs_tree = gang.settings.topology_spec is not None and manager is not None
         tree = manager.snapshot() if needs_tree and manager is not None else None
-        return SchedulingContext.of(gang, pod, self._handle.clock, tree)
+        context = SchedulingContext.of(gang, pod, self._handle.clock, tree)
+        if self._ignores_topology:
+            context.topology_spec = None
+        return context
+
+    def pending(self, context: SchedulingContext) -> Sequence[Pod]:
+        """Return the pods that a round is for: those of its job, else all that wait for a node."""
+        if context.job_pods is not None:
+            return context.job_pods
+        return [pod for gang in self._cache.known(context.gangs) for pod in gang.pending.values()]
 
     # --- which pods are tried --------------------------------------------------------------------
 
@@ -106,6 +119,8 @@ class GangRounds:
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> Status:
         """Refuse pods of incomplete groups, and those whose group has failed in this round."""
+        if state.read(PROBING):
+            return SUCCESS
         found = eligibility(self._cache, pod)
         gang = found.gang
         if found.reason:

@@ -1,6 +1,6 @@
 """When pods of gangs are retried beside kube-scheduler: once their group has become complete."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from koordpy.api.core import Pod
 from koordpy.api.gang.membership import gang_id, names_pod_group
@@ -28,12 +28,27 @@ class GangWaking:
 
     def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
         """Return for each pod whether its group is complete and one of its gangs has changed."""
+        gangs = self._changed_gangs(changed)
+        return [self._may_pass(pod, gangs) for pod in pods]
+
+    def concerned(self, changed: Changed) -> Iterator[str]:
+        """Yield the UIDs of the pending pods of all groups of which a gang has changed."""
+        group = {
+            id_: None
+            for gang in self._cache.known(self._changed_gangs(changed))
+            for id_ in (gang.id, *gang.settings.group)
+        }
+        for gang in self._cache.known(group):
+            for pod in gang.pending.values():
+                yield pod.metadata.uid
+
+    def _changed_gangs(self, changed: Changed) -> set[str]:
         gangs = set(changed.get(PodGroup, ()))
         for key in changed.get(Pod, ()):
             member = self._pods.by_key(key)
             if member is not None:
                 gangs.add(gang_id(member))
-        return [self._may_pass(pod, gangs) for pod in pods]
+        return gangs
 
     def _may_pass(self, pod: Pod, changed: set[str]) -> bool:
         gang = self._cache.gang_of(pod)

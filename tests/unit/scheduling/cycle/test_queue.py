@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from koordpy.api.core import Pod
+from koordpy.api.core import Pod, PodSchedulingGate
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.cycle.queue import FLUSH_AFTER, SchedulingQueue
@@ -137,6 +137,25 @@ def test_an_active_pod_can_be_picked_ahead_of_its_turn(queue):
         queue.add(pod(name))
     assert queue.pick("b").pod.metadata.name == "b"
     assert [popped(queue), popped(queue)] == ["a", None]
+
+
+def test_a_pod_can_be_picked_wherever_it_waits_but_not_in_flight_or_with_scheduling_gates(clock):
+    queue = SchedulingQueue(clock, admits=lambda pod: pod.metadata.name == "unschedulable")
+    for name in ("unschedulable", "gated"):
+        queue.add(pod(name))
+    popped = queue.pop()
+    assert popped is not None
+    queue.requeue(popped, rejected=True)
+    assert queue.pool_of("unschedulable") == "unschedulable"
+    for name in ("unschedulable", "gated"):
+        picked = queue.pick(name)
+        assert picked is not None
+        assert picked.pod.metadata.name == name
+        assert (queue.pool_of(name), queue.pick(name)) == ("in-flight", None)
+    held = pod("held")
+    held.spec.scheduling_gates.append(PodSchedulingGate("example.com/wait"))
+    queue.add(held)
+    assert (queue.pick("held"), queue.pick("unknown")) == (None, None)
 
 
 def test_a_pod_that_any_change_may_help_is_retried_when_it_is_touched(queue):

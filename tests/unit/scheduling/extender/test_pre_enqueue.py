@@ -2,21 +2,25 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import ClassVar
 
 import pytest
 
-from koordpy.api.core import ConfigMap, Node, Pod
+from koordpy.api.core import ConfigMap, Node, Pod, WorkloadReference
+from koordpy.api.gang.membership import gang_name
 from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.pre_enqueue_gates import gate_of
 from koordpy.api.scheme import decode, resource_of
+from koordpy.cluster import kubernetes_gangs
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.kubernetes_gangs import KubernetesGangs
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.extender import pre_enqueue
 from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates, gates_for
-from koordpy.scheduling.interface import Plugin, PreEnqueue
+from koordpy.scheduling.interface import Changed, Plugin, PreEnqueue
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.profiles import Profiles
@@ -50,6 +54,23 @@ class Opening(Plugin, PreEnqueue):
     def pre_enqueue(self, pod: Pod) -> Status:
         is_open = self.handle.cluster.store(ConfigMap).get("default", "open") is not None
         return SUCCESS if is_open or Opening.by_hand else Status.unschedulable("closed")
+
+
+class Teams(Team):
+    """A team's pods are checked again only when the team changes."""
+
+    name = "Teams"
+    checked: ClassVar[list[str]] = []
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        Teams.checked.append(pod.metadata.name)
+        return super().pre_enqueue(pod)
+
+    def pre_enqueue_concerned(self, changed: Changed) -> Iterable[str]:
+        pods = self.handle.cluster.store(Pod)
+        known = [each for key in changed[Pod] if (each := pods.by_key(key)) is not None]
+        teams = {each.metadata.labels.get("team") for each in known}
+        return [each.metadata.uid for each in pods if each.metadata.labels.get("team") in teams]
 
 
 class Broken(Plugin, PreEnqueue):
@@ -116,6 +137,21 @@ async def test_a_gate_is_removed_when_its_plugin_no_longer_rejects_the_pod(stage
     await until_gates(stage, "a", [])
     await until_gates(stage, "b", [])
     await until_condition(stage, "a", None)
+
+
+async def test_only_the_pods_that_a_change_concerns_are_checked_again() -> None:
+    server = ApiServer(controllers=False)
+    await server.load()
+    stage = Stage(Client(ServerChannel(server)))
+    made = framework(stage.cluster, Teams)
+    gates = PreEnqueueGates(Profiles(frameworks={"default-scheduler": made}), made.handle, stage.client, {})
+    for name, team in (("p1", "a"), ("q1", "b")):
+        await stage.add_pod(name, gate_of("Teams"), team=team)
+    await gates._check_due()
+    Teams.checked.clear()
+    await stage.add_pod("p2", team="a")
+    await gates._check_due()
+    assert Teams.checked == ["p1"]
 
 
 async def test_each_plugin_removes_its_own_gate_alone(stage: Stage) -> None:
@@ -202,6 +238,23 @@ def test_a_new_pod_gets_the_gates_of_plugins_that_may_reject_it() -> None:
 
 def test_without_rejecting_plugins_there_are_no_gates() -> None:
     assert gates_for(Profiles(frameworks={"default-scheduler": framework(world([]))})) is None
+
+
+def test_the_gates_of_a_pod_follow_from_the_gang_that_its_spec_names() -> None:
+    class Gangs(Opening):
+        name = "Gangs"
+
+        def may_refuse(self, pod: Pod) -> bool:
+            return gang_name(pod) == "job:pg"
+
+    profiles = Profiles(frameworks={"default-scheduler": framework(world([]), Gangs)})
+    member = new_pod()
+    member.spec.workload_ref = WorkloadReference(name="job", pod_group="pg")
+    on = FeatureGates(kubernetes_gangs.SPECS, {kubernetes_gangs.WORKLOAD_REF: True})
+    for gangs, expected in ((None, []), (KubernetesGangs(on), [gate_of("Gangs")])):
+        gates = gates_for(profiles, gangs)
+        assert gates is not None
+        assert gates("", lambda: member) == expected
 
 
 # --- filter ---------------------------------------------------------------------------------------

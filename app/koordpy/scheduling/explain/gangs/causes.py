@@ -31,7 +31,7 @@ def gang_causes(pod: Pod, gang: GangReport) -> Iterator[Cause]:
             yield _certain(
                 "GangIncomplete",
                 f"gang {gang.gang} has {size.members} of at least {gang.min_member} pods: none of them is "
-                f"scheduled until {_pods(missing)} more {'exists' if missing == 1 else 'exist'}",
+                f"scheduled until {_more(missing)} {'exists' if missing == 1 else 'exist'}",
                 "see why the controller does not create them (quotas of namespaces, webhooks), or lower "
                 f"{_minimum(gang)}",
             )
@@ -87,7 +87,7 @@ def _waiting(pod: Pod, gang: GangReport) -> Iterator[Cause]:
     released = "" if gang.mode == "NonStrict" else "; when the time is over all are released, and tried again"
     yield _certain(
         "GangWaits",
-        f"{here} in Permit until {_pods(size.needed)} more of gang {gang.gang} have nodes{until}: "
+        f"{here} in Permit until {_more(size.needed)} of gang {gang.gang} have nodes{until}: "
         f"{size.waiting} of {gang.min_member} wait, without {named}{more}",
         f"koordpy why shows what each of those lacks{released}",
     )
@@ -111,6 +111,10 @@ def _minimum(gang: GangReport) -> str:
 
 def _pods(number: int) -> str:
     return f"{number} pod" if number == 1 else f"{number} pods"
+
+
+def _more(number: int) -> str:
+    return f"{number} more pod" if number == 1 else f"{number} more pods"
 
 
 def _certain(cause: str, message: str, fix: str) -> Cause:

@@ -20,7 +20,11 @@ _WRITTEN_AS = {
     GangSource.KUBERNETES.value: "PodGroup of Kubernetes",
 }
 
-_BLAMED = re.compile(r'due to member [Pp]od "([^"]+)" is unschedulable')
+_BLAMED = (
+    re.compile(r'due to member [Pp]od "([^"]+)" is unschedulable'),
+    re.compile(r"pods of \S+ fit; pod (\S+) does not"),
+)
+"""What members are told about another one: by Coscheduling, and when the gang was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,7 @@ class GangReporter:
             min_member=summary.min_required_number,
             total_members=summary.total_children_num,
             wait_seconds=summary.wait_time / 1e9,
-            created=summary.create_time,
+            created=summary.create_time or "",
             once_satisfied=summary.once_resource_satisfied,
             representative="" if info is None else info.representative_pod_key,
             failed_member=blamed,
@@ -283,8 +287,7 @@ def _failure(members: list[GangMember]) -> tuple[str, str]:
     """Return the member that failed, and its message. The others repeat it, and name that member."""
     failed = [member for member in members if member.message]
     for member in failed:
-        blamed = _BLAMED.search(member.message)
-        if blamed is not None:
+        for blamed in filter(None, (pattern.search(member.message) for pattern in _BLAMED)):
             own = next((one.message for one in failed if one.pod == blamed[1]), "")
             return blamed[1], own or member.message
     return (failed[0].pod, failed[0].message) if failed else ("", "")

@@ -28,7 +28,7 @@ class GangSummary(Struct, rename="camel"):
 
     name: str
     wait_time: int = 0
-    create_time: str = ""
+    create_time: str | None = None
     mode: str = ""
     gang_match_policy: str = ""
     min_required_number: int = 0

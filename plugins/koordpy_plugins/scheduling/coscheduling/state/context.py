@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/scheduler/plugins/coscheduling/core/gang_context.go`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,6 +47,8 @@ class SchedulingContext:
     """The network as it was when the round began, if the group has requirements of it."""
     planned_nodes: Mapping[str, str] | None = None
     """The planned nodes by pod keys, once the group is planned by network topology."""
+    job_pods: Sequence[Pod] | None = None
+    """The pods of the job that the round is for; None where pods are tried one by one."""
 
     @classmethod
     def of(cls, gang: Gang, pod: Pod, clock: Clock, tree: Tree | None) -> "SchedulingContext":

@@ -1,4 +1,4 @@
-"""The gangs of a cluster: pods, reserve pods and PodGroups, event by event.
+"""The gangs of a cluster: pods, reserve pods, PodGroups and Kubernetes' own groups, event by event.
 
 Some of it is history that no object shows any more (a group that was satisfied once, the first pod that
 described a gang), so this is no derived state. An event costs what it touches, and everything of a gang is
@@ -24,6 +24,7 @@ from koordpy.scheduling.interface.handle import Handle
 
 from .gang import Gang
 from .group import GangGroup
+from .kubernetes_groups import KubernetesGroups
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class GangCache:
         self.groups: dict[str, GangGroup] = {}
         self._groups_of: dict[str, set[str]] = defaultdict(set)
         """The IDs of the groups that name a gang, by its ID."""
+        self._kubernetes = KubernetesGroups(handle, self._kubernetes_group_changed)
         handle.on(PodGroup, self.add_pod_group, self.update_pod_group, self.delete_pod_group)
         handle.on(Pod, self.add_pod, self.update_pod, self.delete_pod)
         handle.on(Reservation, self._add_reservation, self._update_reservation, self._delete_reservation)
@@ -108,7 +110,11 @@ class GangCache:
         if not id_:
             return None
         gang = self._gang(id_)
-        if not names_pod_group(pod):
+        if self._kubernetes.describe(pod):
+            self._kubernetes.joined(pod)
+            if not gang.is_initialized:
+                self._describe_by_kubernetes(gang, pod)
+        elif not names_pod_group(pod):
             if not gang.is_initialized:
                 settings = settings_of_pod(pod, id_, self._defaults)
                 if settings is not None:
@@ -180,6 +186,31 @@ class GangCache:
         if gang.settings.group_id != before:
             self._handle.auditor.gang_deleted(before)
 
+    # --- groups of Kubernetes --------------------------------------------------------------------
+
+    def _kubernetes_group_changed(self, id_: str, pod: Pod) -> None:
+        """Handle a new, changed or deleted object that describes the gang of a pod."""
+        gang = self.gangs.get(id_)
+        if gang is None:
+            return
+        had_enough = gang.has_enough_children
+        self._describe_by_kubernetes(gang, pod)
+        if gang.has_enough_children and not had_enough:
+            for member in list(gang.pending.values()):
+                self._handle.activate(member)
+
+    def _describe_by_kubernetes(self, gang: Gang, pod: Pod) -> None:
+        settings = self._kubernetes.settings(pod)
+        if settings is None:
+            gang.source = None
+            return
+        before = gang.settings.group_id
+        gang.describe(settings)
+        if settings.group_id != before:
+            self._handle.auditor.gang_deleted(before)
+        if self._attach(gang) and not pod.spec.node_name:
+            self._handle.auditor.gang_added(settings.group_id, settings.min_member)
+
     # --- gangs and groups ------------------------------------------------------------------------
 
     def _gang(self, id_: str) -> Gang:
@@ -207,6 +238,7 @@ class GangCache:
     def _delete(self, gang: Gang) -> None:
         """Delete a gang, and the groups of which no gang is left."""
         del self.gangs[gang.id]
+        self._kubernetes.ended(gang.id)
         gang.group.attached -= 1
         ended = {id_ for id_ in self._groups_of.get(gang.id, ()) if self._is_abandoned(self.groups[id_])}
         if not any(id_ in self.gangs for id_ in gang.settings.group):

@@ -98,7 +98,7 @@ def test_a_gang_with_too_few_pods_is_incomplete() -> None:
     [cause] = gang_causes(first, found)
     assert cause.cause == "GangIncomplete"
     assert "has 1 of at least 3 pods" in cause.message
-    assert "until 2 pods more exist" in cause.message
+    assert "until 2 more pods exist" in cause.message
 
 
 def test_bound_members_are_listed_with_their_nodes_and_nothing_is_waited_for() -> None:
@@ -123,7 +123,7 @@ async def test_members_in_permit_and_planned_ones_are_told_from_pending_ones() -
     assert found.size.needed == 2
     [cause] = gang_causes(pods[0], found)
     assert cause.cause == "GangWaits"
-    assert "the pod waits in Permit until 2 pods more of gang default/g have nodes" in cause.message
+    assert "the pod waits in Permit until 2 more pods of gang default/g have nodes" in cause.message
     assert "without default/b (planned), default/c (pending)" in cause.message
     assert "all are released" in cause.fix
     waiting.reject("", "end of the test")
@@ -145,6 +145,15 @@ def test_the_member_that_failed_is_named_to_the_others() -> None:
     assert cause.fix == "koordpy why default/b"
     [own] = gang_causes(second, found)
     assert "this pod has no node" in own.message
+
+
+def test_the_member_for_which_a_plan_had_no_room_is_named() -> None:
+    told = (
+        "1 of 2 pods of default/g fit; pod default/b does not: 0/1 nodes are available: 1 Insufficient cpu."
+    )
+    first = member("a", status={"conditions": [{**CONDITION, "message": told}]})
+    found = report(first, member("b"))
+    assert (found.failed_member, found.failure) == ("default/b", told)
 
 
 def test_a_gang_group_names_the_gangs_that_are_not_complete() -> None:
