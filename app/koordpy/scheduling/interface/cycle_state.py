@@ -48,7 +48,10 @@ class CycleState:
         copy = CycleState()
         for name, value in self._values.items():
             clone = getattr(value, "clone", None)
-            copy._values[name] = value if clone is None else clone()
+            if value is self:  # a state that was filtered and scored at once
+                copy._values[name] = copy
+            else:
+                copy._values[name] = value if clone is None else clone()
         copy.measured = self.measured
         copy.skip_filter = set(self.skip_filter)
         copy.skip_score = set(self.skip_score)
