@@ -98,7 +98,9 @@ class Quota:
         return self.summary.name
 
     def borrowed(self, resource: str) -> Quantity:
-        """Return what is used beyond the minimum; 0 for none."""
+        """Return what is used beyond the minimum; 0 for none. The default and system quotas have none."""
+        if self.name in (DEFAULT, SYSTEM):
+            return UNSET
         return _positive(self.used.get(resource, UNSET) - self.min.get(resource, UNSET))
 
     def lent(self, resource: str) -> Quantity:

@@ -207,3 +207,9 @@ def test_amounts_without_a_limit_are_shown_as_such() -> None:
     quotas = {"koordinator-default-quota": summary("koordinator-default-quota", max=1844674407370955161)}
     [quota] = explainer(quotas=quotas).quotas().model().quotas
     assert (quota.resources[0].max, quota.resources[0].limit) == ("no limit", "")
+
+
+def test_the_default_quota_borrows_nothing() -> None:
+    quotas = {"koordinator-default-quota": summary("koordinator-default-quota", max=1 << 60, used="5")}
+    [quota] = explainer(quotas=quotas).quotas().model().quotas
+    assert (quota.resources[0].used, quota.resources[0].borrowed) == ("5", "")
