@@ -209,20 +209,3 @@ async def test_two_gangs_that_compete_for_the_same_victims_evict_each_pod_once(t
         await stage.until(lambda: stage.bound("one", 2), "the first gang is not bound")
         await stage.until(lambda: stage.bound("two", 2), "the second gang is not bound")
         assert not [name for name in await stage.pods() if name.startswith("low-")]
-
-
-async def test_without_preemption_members_evict_nobody(tmp_path: Path) -> None:
-    async with cluster(tmp_path, {}, nodes=2) as stage:
-        await stage.add_gang("high", 2)
-
-        async def told() -> bool:
-            pods = await stage.pods()
-            return any(
-                condition.type == "PodScheduled" and condition.status == "False"
-                for name, pod in pods.items()
-                if name.startswith("high-")
-                for condition in pod.status.conditions
-            )
-
-        await stage.until(told, "no member is told anything")
-        assert {"low-n1", "low-n2"} <= (await stage.pods()).keys()

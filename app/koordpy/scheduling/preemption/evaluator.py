@@ -127,7 +127,7 @@ class Evaluator:
         """Return why a pod must not preempt; empty if it may."""
         if pod.spec.preemption_policy == "Never":
             return NEVER
-        name = pod.status.nominated_node_name
+        name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.metadata.uid)
         if not name or outcome.status_of(name).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
         row = self._handle.nodes.row_of(name)

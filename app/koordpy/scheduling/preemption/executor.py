@@ -82,8 +82,19 @@ class Executor:
     ) -> Evicted:
         """Evict pods of several nodes, given by name, for a job whose pod `preemptor` found no node.
 
-        `message` is that of the victims' condition. After a failure no further eviction is begun.
+        `message` is that of the victims' condition.
         """
+        return await self._evict_some(preemptor, victims, message=message, job=job)
+
+    async def _evict_some(
+        self,
+        preemptor: Pod,
+        victims: Mapping[str, Sequence[Pod]],
+        *,
+        message: str = "",
+        job: str = "",
+    ) -> Evicted:
+        """Evict some at a time. After a failure no further eviction is begun."""
         client = self._client()
         staying = [(name, pod) for name, pods in victims.items() for pod in _staying(pods)]
         left = iter(staying)
@@ -111,15 +122,17 @@ class Executor:
         return Evicted(any=bool(done))
 
     async def evict(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> Status:
-        """Evict all victims, then clear nominations; return the first failure."""
-        client = self._client()
-        try:
-            await self._evict_all(client, preemptor, node_name, _staying(victims))
-        except (ApiError, ConnectionFailed) as error:
-            return Status.failed(error)
-        histogram(PREEMPTION_VICTIMS).observe(len(victims))
-        await self._clear_nominations(client, preemptor, node_name)
-        return SUCCESS
+        """Evict all victims of a node, then clear nominations; return the first failure.
+
+        After a failure the pod is nominated in memory if pods were evicted nevertheless: the next attempt
+        waits for them to end, instead of choosing others as well.
+        """
+        evicted = await self._evict_some(preemptor, {node_name: victims})
+        if evicted.status.is_success:
+            await self._clear_nominations(self._client(), preemptor, node_name)
+        elif evicted.any:
+            self._handle.nominator.add(preemptor, node_name)
+        return evicted.status
 
     def evict_in_background(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> None:
         """Do the same concurrently with the scheduling of other pods. After a failure the pod is retried."""

@@ -15,10 +15,11 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.plugin_call import Broken
-from koordpy.scheduling.interface import Victims
+from koordpy.scheduling.interface import Preempt, Victims
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import Code, Status
 
 from .budgets import Budgets
 from .dry_run import DryRun
@@ -36,7 +37,7 @@ class Recheck:
         """Return, by node name, the victims with which a pod fits; nodes where none suffice are omitted."""
         state = framework.new_state()
         before = framework.run_pre_filter(state, pod, self._nodes.all())
-        if not before.status.is_success:
+        if not (before.status.is_success or _is_reviewed(framework, before.status)):
             return {}
         names = [name for name in proposal if before.node_names is None or name in before.node_names]
         nodes, _ = self._nodes.select(names)
@@ -54,6 +55,15 @@ class Recheck:
             )
             agreed.update(run.run(rest, len(rest)).candidates)
         return {name: agreed[name] for name in proposal if name in agreed}
+
+
+def _is_reviewed(framework: Framework, status: Status) -> bool:
+    """Return whether PreFilter's rejection is by a plugin that reviews victims itself.
+
+    With the victims gone it may no longer apply: they may have used the pod's quota, say.
+    """
+    reviews = (name for name, _ in framework.enabled.at("post_filter", Preempt))
+    return status.code is Code.UNSCHEDULABLE and status.plugin in reviews
 
 
 def _fitting(
