@@ -7,7 +7,14 @@ import msgspec
 
 from koordpy.api.core import Pod
 from koordpy.api.pod_specs import without_volume_names
-from koordpy.scheduling.interface import FindOneNode, Plugin, PreferNodes, ReservationRestore, SignPlugin
+from koordpy.scheduling.interface import (
+    FindOneNode,
+    PlansJobs,
+    Plugin,
+    PreferNodes,
+    ReservationRestore,
+    SignPlugin,
+)
 
 from .enabled_plugins import EnabledPlugins
 
@@ -35,12 +42,22 @@ class Signer:
 
     def sign(self, pod: Pod) -> Hashable | None:
         """Return the signature of a pod: pods with the same one get the same answers. None if it has none."""
+        return self._sign(pod, in_job=False)
+
+    def sign_member(self, pod: Pod) -> Hashable | None:
+        """Return the signature of a pod among the pods of its job."""
+        return self._sign(pod, in_job=True)
+
+    def _sign(self, pod: Pod, *, in_job: bool) -> Hashable | None:
         if not self._signs:
             return None
         parts: list[Hashable] = [pod.metadata.namespace]
         for plugin in self._plugins:
             try:
-                part = plugin.sign_pod(pod)
+                if in_job and isinstance(plugin, PlansJobs):
+                    part = plugin.sign_member(pod)
+                else:
+                    part = plugin.sign_pod(pod)
                 hash(part)
             except Exception:
                 log.exception("plugin %s cannot sign pod %s", type(plugin).__name__, pod.metadata.key)

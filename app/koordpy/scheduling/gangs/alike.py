@@ -5,7 +5,7 @@ further pod the best node is known at once. What a node is worth with one such p
 nodes that may need it together; a node that is given a second one is evaluated again alone.
 
 Pods are identical if every plugin signs them equally (`SignPlugin`), as for the batches of single pods
-(`koordpy.scheduling.extender.batching`). Reserve validates each pod all the same.
+(`koordpy.scheduling.extender.batching`); the plugin that knows the job does so by `PlansJobs.sign_member`. Reserve validates each pod all the same.
 """
 
 from collections.abc import Hashable
@@ -38,7 +38,7 @@ class Alike:
         self._signature = None
         if whole.handle.nominator or whole.are_relative(scores):
             return
-        self._signature = whole.signer.sign(pod)
+        self._signature = whole.signer.sign_member(pod)
         if self._signature is None:
             return
         self._state = state.clone()
@@ -55,7 +55,7 @@ class Alike:
         """Return a state and the best node for another pod; None if all nodes must be evaluated for it."""
         if self._signature is None or table.capacity != self._capacity:
             return None
-        if whole.signer.sign(pod) != self._signature:
+        if whole.signer.sign_member(pod) != self._signature:
             return None
         self._evaluate_stale(whole, pod, table)
         row = int(self._worth.argmax())

@@ -6,7 +6,7 @@ is reserved until their bind calls. Each later filter call of a planned pod is a
 enough of them fit, nothing is kept, and all are rejected with one reason.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
@@ -53,6 +53,14 @@ class PlansJobs:
         too.
         """
         raise NotImplementedError
+
+    def sign_member(self, pod: Pod) -> Hashable | None:
+        """Sign a pod for the others of its job, as `SignPlugin.sign_pod` does for all pods.
+
+        With the same signature this plugin gives them the same answers while the job is planned. None, the
+        default, means that it does not know: every pod is evaluated alone.
+        """
+        return None
 
     def planning(self, job: Job) -> None:
         """Note that the cycles of a job's pods begin; one of the following methods says how they ended."""

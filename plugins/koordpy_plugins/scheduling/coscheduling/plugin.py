@@ -17,6 +17,7 @@ from koordpy.api.gang.settings import GangDefaults
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Needs
+from koordpy.api.network_topology import ANNOTATION_SELECTOR
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureSpec
@@ -194,6 +195,10 @@ class Coscheduling(
         """Sign pods with their gang, whose pods are planned together; not those with a selector, whose place
         depends on where each of the others is."""
         return None if selector_of(pod) else gang_id(pod)
+
+    def sign_member(self, pod: Pod) -> Hashable | None:
+        """Sign pods of a group alike, unless they are scored by those that the others before them got."""
+        return None if ANNOTATION_SELECTOR in pod.metadata.annotations else ()
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Refuse pods of incomplete groups, and the rest of a group that has failed in this round."""

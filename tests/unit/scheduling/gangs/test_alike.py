@@ -2,11 +2,13 @@
 
 import json
 import random
+from collections.abc import Hashable
 
 import pytest
 
 from koordpy.api.core import Pod
 from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.gangs.planner import Planner
 from koordpy.scheduling.interface import Plugin, PreFilter, SignPlugin
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.registry import installed
@@ -18,9 +20,15 @@ IN_TREE = [installed()[name] for name in ("NodeResourcesFit", "NodeResourcesBala
 
 
 class Signed(Together, SignPlugin):
-    """The same, with pods that are known to be identical."""
+    """The same, with pods that are known to be identical within their job, and there alone."""
 
     name = "Together"
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        return None
+
+    def sign_member(self, pod: Pod) -> Hashable | None:
+        return ()
 
 
 class AtMost(Plugin, PreFilter, SignPlugin):
@@ -64,6 +72,22 @@ async def test_the_nodes_are_those_of_single_cycles(seed: int) -> None:
     assert where(alike, pods) == where(alone, pods)
     for made in (alone, alike):
         made.close("end")
+
+
+async def test_identical_pods_share_one_pass_over_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[str] = []
+    cycle = Planner._whole_cycle
+
+    def counted(self, framework, whole, pod, *rest):
+        passes.append(pod.metadata.name)
+        return cycle(self, framework, whole, pod, *rest)
+
+    monkeypatch.setattr(Planner, "_whole_cycle", counted)
+    planned(Signed, 1, 10).close("end")
+    assert passes == ["a-0", "a-1"]  # the first one has only the nodes that kube-scheduler offers
+    passes.clear()
+    planned(Together, 1, 10).close("end")
+    assert len(passes) == 10
 
 
 async def test_pods_that_differ_are_evaluated_by_themselves() -> None:
