@@ -54,6 +54,7 @@ def run(rounds: int = 3) -> Result:
         "gangs",
         rate="pods/s",
         ratio="ratio to the pods without gangs",
+        koordpy="extender CPU a pod, ms",
         p50="p50, ms",
         p99="p99, ms",
         others="cores that others used",
@@ -74,6 +75,8 @@ def run(rounds: int = 3) -> Result:
             ):
                 row = result.row(label, goal)
                 row.add(rate=found["rate"], ratio=found["rate"] / single["rate"], others=found["others"])
+                if "koordpy" in found:
+                    row.add(koordpy=found["koordpy"])
             result.row(REFUSED, "goal: p99 2,000 ms at most").add(**bench.refuse())
     for _ in range(rounds):
         result.row(PLANNED, "goal: 300 ms at most").add(**plan(5))
