@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from koordpy import data, settings
@@ -99,13 +100,24 @@ class Stage:
 
 
 @asynccontextmanager
-async def cluster(folder: Path, **args: Any) -> AsyncIterator[Stage]:
-    written = folder / "profiles.yaml"
-    written.write_text(yaml.safe_dump(profiles(**args)))
+async def cluster(folder: Path, *, alone: bool = False, **args: Any) -> AsyncIterator[Stage]:
+    """Run a cluster, `alone` with koordpy's plugins in the scheduler itself."""
     async with ApiServer(crds=[data.deploy("crds")]) as server:
         client = Client(Connection.find(None, None, server.url))
         stage = Stage(client)
         await stage.build()
+        if alone:
+            configuration = scheduler_config.read(profiles(**args))
+            scheduler = Scheduler(configuration, client, network_topology=True)
+            await scheduler.start()
+            try:
+                yield stage
+            finally:
+                await scheduler.stop()
+                await client.close()
+            return
+        written = folder / "profiles.yaml"
+        written.write_text(yaml.safe_dump(profiles(**args)))
         document = {
             "client": {"server": server.url},
             "parts": ["extender"],
@@ -120,18 +132,7 @@ async def cluster(folder: Path, **args: Any) -> AsyncIterator[Stage]:
         process = serve_process(settings.load(None, document))
         await process.start()
         await process.wait_ready(PATIENCE)
-        common = {"urlPrefix": f"{process.listeners['extender'].url}/extender", "nodeCacheCapable": True}
-        extenders = [
-            {**common, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1},
-            {**common, "bindVerb": "bind", "httpTimeout": "60s"},
-        ]
-        configuration = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "profiles": [{"schedulerName": "default-scheduler"}],
-            "extenders": extenders,
-        }
-        scheduler = Scheduler(scheduler_config.read(configuration), client)
+        scheduler = Scheduler(scheduler_config.read(beside(process.listeners["extender"].url)), client)
         await scheduler.start()
         try:
             yield stage
@@ -141,8 +142,25 @@ async def cluster(folder: Path, **args: Any) -> AsyncIterator[Stage]:
             await client.close()
 
 
-async def test_a_gang_is_placed_below_the_smallest_block_that_holds_it_whole(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as stage:
+def beside(url: str) -> Document:
+    """The configuration of a scheduler that calls koordpy."""
+    common = {"urlPrefix": f"{url}/extender", "nodeCacheCapable": True}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler"}],
+        "extenders": [
+            {**common, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1},
+            {**common, "bindVerb": "bind", "httpTimeout": "60s"},
+        ],
+    }
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["beside", "alone"])
+async def test_a_gang_is_placed_below_the_smallest_block_that_holds_it_whole(
+    tmp_path: Path, alone: bool
+) -> None:
+    async with cluster(tmp_path, alone=alone) as stage:
         await stage.add_gang("wide", 3, [{"layer": "BlockLayer", "strategy": "MustGather"}])
 
         async def is_bound() -> bool:
@@ -160,10 +178,11 @@ async def test_a_gang_is_placed_below_the_smallest_block_that_holds_it_whole(tmp
         assert await stage.nodes_of("small") == ["b1-n0", "b1-n1"]
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["beside", "alone"])
 async def test_a_gang_that_no_block_holds_stays_pending_with_the_reason_and_takes_nothing(
-    tmp_path: Path,
+    tmp_path: Path, alone: bool
 ) -> None:
-    async with cluster(tmp_path) as stage:
+    async with cluster(tmp_path, alone=alone) as stage:
         await stage.add_gang("big", 4, [{"layer": "BlockLayer", "strategy": "MustGather"}])
 
         async def reason() -> str:

@@ -20,6 +20,7 @@ from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector, identity
+from koordpy.cluster.network_topology.manager import TreeManager
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
@@ -75,7 +76,8 @@ class Scheduler:
     Volumes and dynamic resources do not exist here: their plugins are left out of the default profile.
     `connect` replaces the network for calls of extenders; `classes` are the plugins by name, None for the
     installed ones. With `elects` the `leaderElection` of the configuration applies; without it this is the
-    only scheduler of its control plane, and needs no Lease.
+    only scheduler of its control plane, and needs no Lease. With `network_topology` plugins know the network
+    that the ClusterNetworkTopology describes; its status is not written.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Scheduler:
         classes: Mapping[str, type[Plugin]] | None = None,
         gates: FeatureGates | None = None,
         elects: bool = False,
+        network_topology: bool = False,
     ) -> None:
         self.config, self._client = config, client
         self._clock = clock or SystemClock()
@@ -98,6 +101,7 @@ class Scheduler:
         self._nominator = self.cluster.shared(Nominator)
         self._waiting_pods = WaitingPods()
         self._extenders = in_order(config.extenders, connect)
+        self._network_topology = TreeManager(self.cluster, None) if network_topology else None
         self._events = Recorder(client, controller="default-scheduler", clock=self._clock)
         self._handles: list[Handle] = []
         profiles = build(
@@ -162,6 +166,7 @@ class Scheduler:
             waiting_pods=self._waiting_pods,
             events=self._events,
             extenders=self._extenders,
+            network_topology=self._network_topology,
         )
         self._handles.append(handle)
         return handle

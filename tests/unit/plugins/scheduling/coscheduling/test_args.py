@@ -29,9 +29,13 @@ def test_defaults_are_koordinators() -> None:
             {"controllerWorkers": 0},
             "args.controllerWorkers: Invalid value: 0: coeSchedulingArgs ControllerWorkers invalid",
         ),
+        (
+            {"awareNetworkTopology": True, "ignoreNetworkTopologySpec": True},
+            "args.ignoreNetworkTopologySpec: expected false where awareNetworkTopology is true",
+        ),
     ],
 )
-def test_what_koordinator_rejects_is_rejected(document: dict[str, Any], problem: str) -> None:
+def test_invalid_arguments_are_rejected(document: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Coscheduling.read_args(document, "args")
     assert str(caught.value) == problem
