@@ -34,6 +34,24 @@ OPPORTUNISTIC_BATCHING = "OpportunisticBatching"
 INLINE_BATCH_SCHEDULE = "EnableInlineBatchSchedule"
 """All pods of a job are bound as soon as it is planned, without waiting for kube-scheduler's calls."""
 
+MULTI_QUOTA_TREE = "MultiQuotaTree"
+"""Quotas with a tree id are in a tree of their own, with a total of its own."""
+
+DISABLE_DEFAULT_QUOTA = "DisableDefaultQuota"
+"""Only the label of a pod names its quota; pods without one are not limited."""
+
+GUARANTEE_USAGE = "ElasticQuotaGuaranteeUsage"
+"""What a quota uses is guaranteed to it; no quota lends."""
+
+IGNORE_POD_OVERHEAD = "ElasticQuotaIgnorePodOverhead"
+"""The overhead of pods does not count in quotas."""
+
+IGNORE_TERMINATING_POD = "ElasticQuotaIgnoreTerminatingPod"
+"""Pods that are being deleted no longer count in quotas once their grace period is over."""
+
+IMMEDIATE_IGNORE_TERMINATING_POD = "ElasticQuotaImmediateIgnoreTerminatingPod"
+"""Pods that are being deleted no longer count in quotas."""
+
 SPECS: dict[str, FeatureSpec] = {
     DYNAMIC_SCHEDULER_CHECK: FeatureSpec(True, Stage.BETA),
     RESIZE_POD: FeatureSpec(False, Stage.ALPHA),
@@ -44,6 +62,12 @@ SPECS: dict[str, FeatureSpec] = {
     CLEAN_EXPIRED_RESERVATION_ALLOCATED: FeatureSpec(False, Stage.ALPHA),
     OPPORTUNISTIC_BATCHING: FeatureSpec(True, Stage.BETA),
     INLINE_BATCH_SCHEDULE: FeatureSpec(False, Stage.ALPHA),
+    MULTI_QUOTA_TREE: FeatureSpec(False, Stage.ALPHA),
+    DISABLE_DEFAULT_QUOTA: FeatureSpec(False, Stage.ALPHA),
+    GUARANTEE_USAGE: FeatureSpec(False, Stage.ALPHA),
+    IGNORE_POD_OVERHEAD: FeatureSpec(False, Stage.ALPHA),
+    IGNORE_TERMINATING_POD: FeatureSpec(False, Stage.ALPHA),
+    IMMEDIATE_IGNORE_TERMINATING_POD: FeatureSpec(False, Stage.ALPHA),
     **transformers.SPECS,
 }
 

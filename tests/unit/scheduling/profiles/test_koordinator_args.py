@@ -7,14 +7,12 @@ import pytest
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.plugin import PluginArgs, read_args
-from koordpy.lib import int64
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.koordinator_args import (
     KOORDINATOR_ARGS,
     DeviceShareArgs,
-    ElasticQuotaArgs,
     NodeNUMAResourceArgs,
 )
 from koordpy.scheduling.profiles.profiles import Profiles
@@ -91,11 +89,11 @@ def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed
     assert enabled == {
         "queue_sort": ["PrioritySort"],
         "pre_enqueue": ["Coscheduling"],
-        "pre_filter": ["SchedulingHint"],
+        "pre_filter": ["SchedulingHint", "ElasticQuota"],
         "filter": ["LoadAwareScheduling"],
         "post_filter": ["Coscheduling", "DefaultPreemption"],
         "score": ["LoadAwareScheduling"],
-        "reserve": ["LoadAwareScheduling"],
+        "reserve": ["LoadAwareScheduling", "ElasticQuota"],
         "permit": ["Coscheduling"],
         "pre_bind": ["DefaultPreBind"],
         "bind": ["DefaultBinder"],
@@ -136,10 +134,8 @@ def test_every_wrong_plugin_is_named_at_once() -> None:
 
 def test_every_kind_has_koordinators_defaults() -> None:
     numa, devices = read("NodeNUMAResource"), read("DeviceShare")
-    quota = read("ElasticQuota")
     assert isinstance(numa, NodeNUMAResourceArgs)
     assert isinstance(devices, DeviceShareArgs)
-    assert isinstance(quota, ElasticQuotaArgs)
     assert numa.default_cpu_bind_policy == "FullPCPUs"
     for strategy in (numa.scoring_strategy, numa.numa_scoring_strategy):
         assert strategy.type == "LeastAllocated"
@@ -154,20 +150,6 @@ def test_every_kind_has_koordinators_defaults() -> None:
     assert templates.config_map_namespace == "koordinator-system"
     assert templates.config_map_name == "gpu-shared-resource-templates"
     assert templates.matched_resources == ("huawei.com/npu-core",)
-    assert quota.default_quota_group_max == {"cpu": int64.MAX // 5, "memory": 1844674407370955161}
-    assert (quota.delay_evict_time, quota.revoke_pod_interval, quota.quota_snapshot_update_interval) == (
-        120,
-        1,
-        120,
-    )
-    assert quota.enable_runtime_quota
-    assert quota.enable_min_quota_scale
-    assert quota.disable_default_quota_preemption
-
-
-def test_empty_amounts_and_an_empty_namespace_mean_the_default() -> None:
-    quota = read("ElasticQuota", {"defaultQuotaGroupMax": {}, "quotaGroupNamespace": ""})
-    assert quota == read("ElasticQuota")
 
 
 @pytest.mark.parametrize(
@@ -190,12 +172,6 @@ def test_empty_amounts_and_an_empty_namespace_mean_the_default() -> None:
             {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "x", "weight": 101}]}},
             "args.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of x not in valid "
             "range (0, 100]",
-        ),
-        (
-            "ElasticQuota",
-            {"systemQuotaGroupMax": {"memory": "-1Gi", "cpu": 1}},
-            "args.systemQuotaGroupMax[memory]: elasticQuotaArgs error, systemQuotaGroupMax should be a "
-            "positive value, resourceName:memory, got -1Gi",
         ),
     ],
 )

@@ -58,11 +58,12 @@ def test_fields_of_the_shipped_file_without_effect_are_named() -> None:
 
 
 def test_every_place_that_names_a_plugin_that_is_missing_is_listed() -> None:
-    assert built(skip_missing=False).missing["ElasticQuota"] == [
-        "profiles[0].plugins.preFilter.enabled[5].name",
-        "profiles[0].plugins.postFilter.enabled[2].name",
-        "profiles[0].plugins.reserve.enabled[5].name",
-        "profiles[0].pluginConfig[2].name",
+    assert built(skip_missing=False).missing["DeviceShare"] == [
+        "profiles[0].plugins.preFilter.enabled[3].name",
+        "profiles[0].plugins.filter.enabled[2].name",
+        "profiles[0].plugins.score.enabled[2].name",
+        "profiles[0].plugins.reserve.enabled[2].name",
+        "profiles[0].plugins.preBind.enabled[1].name",
     ]
 
 

@@ -7,10 +7,10 @@ from typing import Final
 from koordpy.api import resource_list
 from koordpy.api.output_model import OutputModel
 from koordpy.api.quantity import UNSET, Quantity
+from koordpy.api.quota.args import ElasticQuotaArgs
 from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM
 from koordpy.api.resource_list import Quantities
 from koordpy.scheduling.explain.plugin_services import PluginServices
-from koordpy.scheduling.profiles.koordinator_args import ElasticQuotaArgs
 
 from .summary import PLUGIN, Amounts, QuotaSummary
 

@@ -7,11 +7,11 @@ import pytest
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.meta import ObjectMeta
+from koordpy.api.quota.args import ElasticQuotaArgs
 from koordpy.scheduling.explain.plugin_services import PluginServices
 from koordpy.scheduling.explain.quotas.causes import quota_causes
 from koordpy.scheduling.explain.quotas.explanation import QuotaExplainer
 from koordpy.scheduling.interface import APIService, Plugin
-from koordpy.scheduling.profiles.koordinator_args import ElasticQuotaArgs
 from koordpy.testing.cluster import cluster
 from koordpy.testing.objects import node, pod
 

@@ -1,0 +1,1 @@
+"""ElasticQuota: what groups of pods may use together, in trees of quotas."""

@@ -1,0 +1,108 @@
+"""ElasticQuota: a pod is scheduled only while its quota has room.
+
+Quotas form trees. What a quota may use at present, its runtime, follows from what all quotas of the tree
+request: at least its minimum, at most its maximum, and of the rest a share by weight. PreFilter compares it
+with what the quota's pods use; between filter and Reserve, beside kube-scheduler, a pod counts tentatively.
+
+Source: Koordinator, `pkg/scheduler/plugins/elasticquota`.
+"""
+
+from typing import ClassVar
+
+from koordpy.api.core import Pod
+from koordpy.api.needs import Needs
+from koordpy.api.quota.args import ElasticQuotaArgs
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.interface import (
+    BeforePreFilter,
+    Plugin,
+    PostFilter,
+    PreFilter,
+    Reserve,
+    TentativeReserve,
+)
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.status import SUCCESS, Status
+
+from .admission import QuotaCheck, move
+from .preemption.quota_preemption import QuotaPreemption
+from .state.settings import QuotaSettings
+from .state.trees import QuotaTrees
+
+_UNSEEN: StateKey[bool] = StateKey("koordpy.dev/quota-pod-unseen")
+
+
+class ElasticQuota(Plugin, BeforePreFilter, PreFilter, PostFilter, Reserve, TentativeReserve):
+    """Admits pods while their quotas have room."""
+
+    name = "ElasticQuota"
+    needs: ClassVar[Needs] = Needs(leads=True)
+    args: ElasticQuotaArgs
+    beside_kube_scheduler = True
+
+    def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.trees = handle.cluster.shared(QuotaTrees, QuotaSettings.of(args, handle.gates))
+        self._pods = handle.cluster.store(Pod)
+        self.check = QuotaCheck(
+            self.trees, runtime=args.enable_runtime_quota, parents=args.enable_check_parent_quota
+        )
+        self.preemption = QuotaPreemption(
+            self.name, handle, self.trees, spares_default=args.disable_default_quota_preemption
+        )
+        handle.on_forget(lambda pod, _: self.trees.unreserve(pod))
+
+    # --- filter ----------------------------------------------------------------------------------
+
+    def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
+        """Note whether the watch has shown the pod: kube-scheduler may be faster."""
+        known = self._pods.by_key(pod.metadata.key)
+        if known is None or known.metadata.uid != pod.metadata.uid:
+            state.write(_UNSEEN, True)
+        return None, SUCCESS
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        """Refuse a pod whose quota has no room for it."""
+        return None, self.check.check(state, pod, is_seen=not state.read(_UNSEEN))
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
+        """Count a pod of the same quota in a preemption dry run."""
+        return move(state, added, 1, self.trees)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
+        """Stop counting a pod of the same quota in a preemption dry run."""
+        return move(state, removed, -1, self.trees)
+
+    # --- no node ---------------------------------------------------------------------------------
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, outcome: FilterOutcome
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Preempt less important pods of the same quota."""
+        return await self.preemption.post_filter(state, pod, outcome)
+
+    # --- commit ----------------------------------------------------------------------------------
+
+    def reserve_tentatively(self, state: CycleState, pod: Pod) -> None:
+        """Count the pod in its quota until its bind call."""
+        self.trees.charge(pod)
+
+    def unreserve_tentatively(self, pod: Pod) -> None:
+        """Stop counting the pod tentatively."""
+        self.trees.discharge(pod.metadata.uid)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Check again, since the quota may have changed after filter, and count the pod as used."""
+        status = self.check.check(state.clone(), pod)
+        if not (status.is_success or status.is_skip):
+            return status
+        self.trees.discharge(pod.metadata.uid)
+        self.trees.reserve(pod)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Stop counting the pod as used."""
+        self.trees.unreserve(pod)

@@ -1,0 +1,1 @@
+"""The state of quota trees: what quotas request, use and are given."""

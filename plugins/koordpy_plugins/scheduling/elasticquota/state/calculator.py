@@ -1,0 +1,127 @@
+"""Distributes the runtime of a quota to its children, resource by resource.
+
+Source: Koordinator, `pkg/scheduler/plugins/elasticquota/core/runtime_quota_calculator.go`.
+"""
+
+from collections.abc import Iterable
+
+from koordpy.api.resource_list import Quantities
+
+from .amounts import Amounts, amount_of, integer, quantity
+from .quota_info import QuotaInfo
+from .water_filling import GUARANTEE, MIN, REQUEST, WEIGHT, Pool
+
+
+class Calculator:
+    """The children of a quota, and what there is to distribute.
+
+    The resources are those of the owner's maximum (of the root: of all quotas). A child is in a resource's
+    pool from its first change after the resource was added. `version` changes with everything that may change
+    a runtime.
+    """
+
+    __slots__ = ("_guaranteed", "_requested", "pools", "total", "version")
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.pools: dict[str, Pool] = {}
+        self.total: Quantities = {}
+        self._requested: dict[str, Quantities] = {}
+        self._guaranteed: dict[str, Quantities] = {}
+
+    def set_keys(self, names: Iterable[str]) -> None:
+        """Distribute exactly these resources from now on."""
+        self.pools = {name: self.pools.get(name) or self._pool(name) for name in names}
+
+    def _pool(self, name: str) -> Pool:
+        pool = Pool()
+        pool.set_total(integer(name, amount_of(self.total, name)))
+        return pool
+
+    def set_total(self, total: Quantities) -> None:
+        """Set what there is to distribute."""
+        self.total = total
+        for name, pool in self.pools.items():
+            pool.set_total(integer(name, amount_of(total, name)))
+        self.version += 1
+
+    # --- children --------------------------------------------------------------------------------
+
+    def set_max(self, info: QuotaInfo) -> None:
+        """Take a child's new maximum: its resources, and its limited request."""
+        for name in info.max:
+            if name not in self.pools:
+                self.pools[name] = self._pool(name)
+        self.set_request(info)
+
+    def set_request(self, info: QuotaInfo) -> None:
+        """Take a child's limited request."""
+        request = info.limited_request
+        known = self._requested.setdefault(info.name, {})
+        for name in self.pools:
+            known[name] = amount_of(request, name)
+        self._set(info, REQUEST, request)
+
+    def differs_in_request(self, info: QuotaInfo) -> bool:
+        """Return whether a child's limited request is another one than was taken last."""
+        known, request = self._requested.get(info.name, {}), info.limited_request
+        return any(amount_of(known, name) != amount_of(request, name) for name in self.pools)
+
+    def set_min(self, info: QuotaInfo) -> None:
+        """Take a child's scaled minimum."""
+        self._set(info, MIN, info.auto_scale_min)
+
+    def set_shared_weight(self, info: QuotaInfo) -> None:
+        """Take a child's weight."""
+        self._set(info, WEIGHT, info.shared_weight)
+
+    def set_guaranteed(self, info: QuotaInfo) -> None:
+        """Take what is guaranteed to a child."""
+        known = self._guaranteed.setdefault(info.name, {})
+        for name in self.pools:
+            known[name] = amount_of(info.guaranteed, name)
+        self._set(info, GUARANTEE, info.guaranteed)
+
+    def differs_in_guaranteed(self, info: QuotaInfo) -> bool:
+        """Return whether something else is guaranteed to a child than was taken last."""
+        known = self._guaranteed.get(info.name, {})
+        return any(amount_of(known, name) != amount_of(info.guaranteed, name) for name in self.pools)
+
+    def _set(self, info: QuotaInfo, column: int, amounts: Amounts) -> None:
+        for name, pool in self.pools.items():
+            if info.name in pool.rows:
+                pool.set(info.name, column, integer(name, amount_of(amounts, name)))
+            else:
+                pool.insert(
+                    info.name,
+                    (
+                        integer(name, amount_of(info.shared_weight, name)),
+                        integer(name, amount_of(info.limited_request, name)),
+                        integer(name, amount_of(info.auto_scale_min, name)),
+                        integer(name, amount_of(info.guaranteed, name)),
+                        int(info.allow_lent_resource),
+                    ),
+                )
+        self.version += 1
+
+    def remove(self, child: str) -> None:
+        """Forget a child."""
+        for pool in self.pools.values():
+            pool.remove(child)
+        self._requested.pop(child, None)
+        self._guaranteed.pop(child, None)
+        self.version += 1
+
+    # --- runtime ---------------------------------------------------------------------------------
+
+    def refresh(self, info: QuotaInfo) -> None:
+        """Bring a child's runtime up to date. Resources that are no longer distributed stay in it."""
+        if info.runtime_version == self.version:
+            return
+        runtime = dict(info.runtime)
+        for name, pool in self.pools.items():
+            pool.distribute()
+            row = pool.rows.get(info.name)
+            if row is not None:
+                runtime[name] = quantity(name, pool.runtime[row])
+        info.runtime, info.runtime_version = runtime, self.version

@@ -1,0 +1,239 @@
+"""All quota trees, and what the events of quotas, nodes and pods change in them.
+
+Source: Koordinator, `pkg/scheduler/plugins/elasticquota` (`quota_handler.go`, `pod_handler.go`,
+`node_handler.go`, `plugin_helper.go`).
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from koordpy.api import extension, resource_list
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quota.info import DEFAULT, SYSTEM
+from koordpy.api.resource_list import Quantities, from_wire
+from koordpy.api.scheme import DecodeError
+from koordpy.lib.clock import Clock
+
+from .amounts import equal, is_zero, minus
+from .hooks import HookError
+from .manager import UnknownQuota
+from .pod_accounts import PodAccounts
+from .settings import QuotaSettings
+
+log = logging.getLogger(__name__)
+
+
+class Membership(Protocol):
+    """Which quota a pod names, whether or not it exists."""
+
+    def name_of(self, labels: Mapping[str, str], namespace: str) -> str:
+        """Return the name of the quota of a pod; empty only if labels alone count."""
+        ...
+
+
+class Managers:
+    """The default tree `""`, and a tree for each tree id where the gate MultiQuotaTree is on.
+
+    Raises HookError if the hook plugins of the default tree cannot be created.
+    """
+
+    def __init__(self, settings: QuotaSettings, membership: Membership, clock: Clock) -> None:
+        self.settings, self._membership, self._clock = settings, membership, clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self.default = PodAccounts("", self.settings, self._clock)
+        self.default.create_hooks()
+        self.trees: dict[str, PodAccounts] = {}
+        """The trees other than the default one, by id."""
+        self.tree_of: dict[str, str] = {DEFAULT: "", SYSTEM: ""}
+        """The tree id of each quota that pods may belong to."""
+        self._nodes: set[str] = set()
+
+    def __iter__(self) -> Iterator[PodAccounts]:
+        """Yield all trees, the default one first."""
+        return iter((self.default, *(self.trees[tree] for tree in sorted(self.trees))))
+
+    def tree(self, tree: str) -> PodAccounts | None:
+        """Return a tree by its id."""
+        return self.trees.get(tree) if tree and self.settings.multi_tree else self.default
+
+    def of_quota(self, name: str) -> PodAccounts:
+        """Return the tree of a quota, the default one for unknown quotas."""
+        return self.tree(self.tree_of.get(name, "")) or self.default
+
+    def quota_of(self, pod: Pod) -> tuple[str, str]:
+        """Return the quota and the tree of a pod; two empty strings if it belongs to no quota."""
+        name = self._membership.name_of(pod.metadata.labels, pod.metadata.namespace)
+        if not name:
+            return "", ""
+        tree = self.tree_of.get(name)
+        if tree is not None:
+            return name, tree
+        return ("", "") if self.settings.label_only else (DEFAULT, "")
+
+    # --- quotas ----------------------------------------------------------------------------------
+
+    def add_quota(self, quota: ElasticQuota) -> None:
+        """Take a new quota. Raises QuantityError."""
+        if quota.metadata.deletion_timestamp:
+            return
+        manager = self._placed(quota)
+        name = quota.metadata.name
+        if manager.get(name) is None or name in (DEFAULT, SYSTEM):
+            manager.update(quota)
+
+    def update_quota(self, quota: ElasticQuota) -> None:
+        """Take a changed quota. Raises QuantityError."""
+        if not quota.metadata.deletion_timestamp:
+            self._placed(quota).update(quota)
+
+    def delete_quota(self, quota: ElasticQuota) -> None:
+        """Forget a quota; with the root of a tree the whole tree goes."""
+        self.tree_of.pop(quota.metadata.name, None)
+        manager = self.tree(_tree_id(quota))
+        if manager is None:
+            return
+        try:
+            manager.delete(quota)
+        except UnknownQuota as error:
+            log.info("tree %r: %s", manager.tree, error)
+            return
+        self._take_total(quota, manager, is_deleted=True)
+
+    def replace_quotas(self, quotas: Iterable[ElasticQuota]) -> None:
+        """Begin anew with these quotas alone: nodes and pods are to be added again. Raises QuantityError."""
+        self._begin()
+        by_name = {quota.metadata.name: quota for quota in quotas if not quota.metadata.deletion_timestamp}
+        for quota in by_name.values():
+            self._placed(quota).put(quota)
+        for manager in self:
+            manager.reset()
+            manager.replay_for_hooks(by_name)
+
+    def _placed(self, quota: ElasticQuota) -> PodAccounts:
+        """Return the tree of a quota, made if it is new, with the total that the quota gives to it."""
+        tree = _tree_id(quota)
+        manager = self.tree(tree)
+        if manager is None:
+            manager = self.trees[tree] = PodAccounts(tree, self.settings, self._clock)
+            try:
+                manager.create_hooks()
+            except HookError as error:
+                log.error("%s", error)
+        self.tree_of.setdefault(quota.metadata.name, manager.tree)
+        self._take_total(quota, manager, is_deleted=False)
+        return manager
+
+    def _take_total(self, quota: ElasticQuota, manager: PodAccounts, *, is_deleted: bool) -> None:
+        """Give a tree the total that its root names, and take it from the default tree."""
+        labels = quota.metadata.labels
+        if not manager.tree or labels.get(extension.LABEL_QUOTA_IS_ROOT) != "true":
+            return
+        total = _total(quota)
+        if total is None:
+            return
+        if is_deleted:
+            delta = minus({}, total)
+            self.trees.pop(manager.tree, None)
+        else:
+            delta = manager.set_total(total)
+        if not is_zero(delta) and labels.get(extension.LABEL_QUOTA_IGNORE_DEFAULT_TREE) != "true":
+            self.default.add_total(minus({}, delta))
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        """Add a node to the total of the default tree. Raises QuantityError."""
+        if node.metadata.deletion_timestamp or node.metadata.name in self._nodes:
+            return
+        self._nodes.add(node.metadata.name)
+        self.default.add_total(from_wire(node.status.allocatable))
+
+    def update_node(self, old: Node, new: Node) -> None:
+        """Count what has changed of a node. Raises QuantityError."""
+        if new.metadata.deletion_timestamp or old.metadata.resource_version == new.metadata.resource_version:
+            return
+        if new.metadata.name not in self._nodes:
+            self.add_node(new)
+            return
+        if old.status.allocatable == new.status.allocatable:
+            return
+        before, after = from_wire(old.status.allocatable), from_wire(new.status.allocatable)
+        if not equal(before, after):
+            self.default.add_total(minus(after, before))
+
+    def delete_node(self, node: Node) -> None:
+        """Take a node out of the total."""
+        if node.metadata.name in self._nodes:
+            self._nodes.discard(node.metadata.name)
+            self.default.add_total(minus({}, from_wire(node.status.allocatable)))
+
+    # --- pods ------------------------------------------------------------------------------------
+
+    def add_pod(self, pod: Pod) -> None:
+        """Count a new pod. Raises QuantityError."""
+        name, tree = self.quota_of(pod)
+        manager = self.tree(tree)
+        if name and manager is not None:
+            manager.add_pod(name, pod)
+
+    def update_pod(self, old: Pod, new: Pod) -> None:
+        """Count what has changed of a pod. Raises QuantityError."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        old_name, old_tree = self.quota_of(old)
+        name, tree = self.quota_of(new)
+        before, manager = self.tree(old_tree), self.tree(tree)
+        if old_tree == tree and old_name and name:
+            if manager is not None:
+                manager.update_pod(name, old_name, new, old)
+            return
+        if old_name and before is not None:
+            before.delete_pod(old_name, old)
+        if name and manager is not None:
+            manager.add_pod(name, new)
+
+    def delete_pod(self, pod: Pod) -> None:
+        """Stop counting a pod."""
+        name, tree = self.quota_of(pod)
+        manager = self.tree(tree)
+        if name and manager is not None:
+            manager.delete_pod(name, pod)
+
+    def migrate_default_pods(self) -> None:
+        """Move pods out of the default quota that belong to another one by now."""
+        info = self.default.get(DEFAULT)
+        if info is None or self.settings.label_only:
+            return
+        for pod in [info.pods[key].added for key in sorted(info.pods)]:
+            name, tree = self.quota_of(pod)
+            manager = self.tree(tree)
+            if name == DEFAULT or manager is None or manager.get(name) is None:
+                continue
+            if manager.tree:
+                self.default.delete_pod(DEFAULT, pod)
+                manager.add_pod(name, pod)
+            else:
+                manager.migrate(pod, DEFAULT, name)
+
+
+def _tree_id(quota: ElasticQuota) -> str:
+    return quota.metadata.labels.get(extension.LABEL_QUOTA_TREE_ID, "")
+
+
+def _total(quota: ElasticQuota) -> Quantities | None:
+    """Return the total that the root of a tree names; None if it names none."""
+    text = quota.metadata.annotations.get(extension.ANNOTATION_QUOTA_TOTAL_RESOURCE, "")
+    try:
+        return (resource_list.parse(text) or {}) if text else None
+    except DecodeError as error:
+        log.error(
+            "quota %s: annotation %s: %s",
+            quota.metadata.name,
+            extension.ANNOTATION_QUOTA_TOTAL_RESOURCE,
+            error,
+        )
+        return None

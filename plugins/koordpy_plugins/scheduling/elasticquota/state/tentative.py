@@ -1,0 +1,88 @@
+"""Pods between filter and Reserve, beside kube-scheduler: what they will use counts already.
+
+It is kept apart from what quotas use, which is written to their status and decides about revocation.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from koordpy.api.core import Pod
+from koordpy.api.resource_list import Quantities
+
+from .amounts import Amounts, masked, minus, plus
+from .managers import Managers
+from .pod_accounts import PodAccounts, is_non_preemptible
+
+_NOTHING: Quantities = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Charge:
+    pod: Pod
+    manager: PodAccounts
+    name: str
+    amounts: Quantities
+    non_preemptible: Quantities
+
+
+class TentativeCharges:
+    """Charges by the UID of the pod, each in its quota and all ancestors."""
+
+    def __init__(self) -> None:
+        self._charges: dict[str, _Charge] = {}
+
+    @property
+    def uids(self) -> Collection[str]:
+        """The pods that are charged."""
+        return self._charges.keys()
+
+    def of(self, uid: str) -> tuple[Amounts, Amounts]:
+        """Return what is charged for a pod, in all and of what is not preemptible."""
+        charge = self._charges.get(uid)
+        return (_NOTHING, _NOTHING) if charge is None else (charge.amounts, charge.non_preemptible)
+
+    def add(self, manager: PodAccounts, name: str, pod: Pod) -> None:
+        """Charge a pod to a quota; again replaces what was charged. A pod that has a node is not charged."""
+        self.discard(pod.metadata.uid)
+        info = manager.get(name)
+        if info is None or info.is_assigned(pod):
+            return
+        amounts = _without_zeros(masked(manager.requests(pod), info.max))
+        kept = amounts if is_non_preemptible(pod) else _NOTHING
+        charge = self._charges[pod.metadata.uid] = _Charge(pod, manager, name, amounts, kept)
+        _count(charge, plus)
+
+    def discard(self, uid: str) -> None:
+        """Take back what is charged for a pod."""
+        charge = self._charges.pop(uid, None)
+        if charge is not None:
+            _count(charge, minus)
+
+    def rebuild(self, managers: Managers) -> None:
+        """Charge all pods again, in new trees."""
+        charges, self._charges = self._charges, {}
+        for charge in charges.values():
+            name, tree = managers.quota_of(charge.pod)
+            manager = managers.tree(tree)
+            if name and manager is not None:
+                self.add(manager, name, charge.pod)
+
+    def shown(self) -> dict[str, Any]:
+        """Return what is charged, by pod."""
+        return {
+            uid: {"quota": charge.name, "amounts": {name: str(each) for name, each in charge.amounts.items()}}
+            for uid, charge in self._charges.items()
+        }
+
+
+def _count(charge: _Charge, operation: Callable[[Amounts, Amounts], Quantities]) -> None:
+    for info in charge.manager.chain(charge.name):
+        info.tentative = _without_zeros(operation(info.tentative, charge.amounts))
+        info.non_preemptible_tentative = _without_zeros(
+            operation(info.non_preemptible_tentative, charge.non_preemptible)
+        )
+
+
+def _without_zeros(amounts: Amounts) -> Quantities:
+    return {name: amount for name, amount in amounts.items() if not amount.is_zero}

@@ -1,0 +1,339 @@
+"""The quota trees of the cluster, shared by all profiles and parts of a process.
+
+The events of quotas, nodes and pods are applied as Koordinator applies them, one by one, as long as the
+result is what a rebuild would give. The few changes of quotas for which that is not so (Koordinator's own
+state depends on their order), and everything before the first reading, are followed by a rebuild at the next
+reading: from all quotas, then all nodes, then all pods, as at Koordinator's start. Hence a restart, a lost
+watch or a replica never sees other amounts than the process that was there all the time.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from koordpy.api import extension
+from koordpy.api.core import Node, Pod
+from koordpy.api.deprecated_resources import elastic_quota_with_present_names
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quota.info import bound_namespaces
+from koordpy.api.resource_list import Quantities
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.derived_state import DerivedState, Snapshot
+from koordpy.cluster.quota.membership import QuotaMembership
+from koordpy.cluster.quota.pods import QuotaPods
+
+from .accounts import SPECIAL
+from .amounts import Amounts
+from .managers import Managers
+from .pod_accounts import PodAccounts
+from .quota_info import QuotaInfo
+from .settings import QuotaSettings
+from .tentative import TentativeCharges
+
+_LABELS: Final = (
+    extension.LABEL_QUOTA_PARENT,
+    extension.LABEL_QUOTA_IS_PARENT,
+    extension.LABEL_QUOTA_ALLOW_LENT_RESOURCE,
+    extension.LABEL_QUOTA_TREE_ID,
+    extension.LABEL_QUOTA_IS_ROOT,
+)
+_ANNOTATIONS: Final = (
+    extension.ANNOTATION_QUOTA_SHARED_WEIGHT,
+    extension.ANNOTATION_QUOTA_NAMESPACES,
+    extension.ANNOTATION_QUOTA_TOTAL_RESOURCE,
+)
+
+
+class QuotaTrees(DerivedState):
+    """Quotas by name, their trees, and the quotas of pods.
+
+    Pods that have passed Reserve and that the watch does not show on a node yet are unconfirmed, and so are
+    pods that are counted tentatively between filter and Reserve.
+    """
+
+    def __init__(self, cluster: Cluster, settings: QuotaSettings) -> None:
+        super().__init__(cluster)
+        self.settings = settings
+        self._membership = QuotaMembership(cluster, label_only=settings.label_only)
+        self._labelled = QuotaPods(cluster)
+        self._managers = Managers(settings, self._membership, cluster.clock)
+        self._is_stale = True
+        self._assumed: dict[str, Pod] = {}
+        self._tentative = TentativeCharges()
+        self._quotas = self.follow(ElasticQuota, self._quota_added, self._quota_updated, self._quota_deleted)
+        self._by_name = self._quotas.index(_names)
+        self._nodes = self.follow(Node, self._node_added, self._node_updated, self._node_deleted)
+        self._pods = self.follow(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
+
+    def snapshot(self) -> Snapshot:
+        """Return the amounts of every quota of every tree, without those that are 0, and its pods."""
+        self.refresh_all()
+        return {
+            "trees": {
+                manager.tree: {
+                    "total": _shown(manager.total),
+                    "quotas": {name: _quota_shown(info) for name, info in manager.quotas.items()},
+                }
+                for manager in self.managers
+            },
+            "tentative": self._tentative.shown(),
+        }
+
+    def unconfirmed(self) -> Collection[str]:
+        """Return the UIDs of pods that count though no object shows it yet."""
+        return self._assumed.keys() | self._tentative.uids
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    @property
+    def managers(self) -> Managers:
+        """The trees, up to date."""
+        if self._is_stale:
+            self._rebuild()
+        return self._managers
+
+    def quota(self, name: str) -> QuotaInfo | None:
+        """Return a quota by name, whichever tree it is in."""
+        return self.managers.of_quota(name).get(name)
+
+    def tree_of(self, name: str) -> PodAccounts:
+        """Return the tree of a quota; of an unknown quota, the default one."""
+        return self.managers.of_quota(name)
+
+    def quota_of(self, pod: Pod) -> tuple[str, str]:
+        """Return the names of the quota and of the tree of a pod; two empty strings if it has no quota."""
+        return self.managers.quota_of(pod)
+
+    def path_to_root(self, name: str) -> list[str]:
+        """Return the names of a quota and its ancestors up to the root; an unknown quota is alone."""
+        path = [info.name for info in self.tree_of(name).chain(name)] or [name]
+        last = self.quota(path[-1])
+        if last is not None and last.parent_name:
+            path.append(last.parent_name)
+        return path
+
+    def children_of(self, name: str) -> list[QuotaInfo]:
+        """Return the children of a quota in its tree, by name."""
+        return self.tree_of(name).children_of(name)
+
+    def __iter__(self) -> Iterator[tuple[str, QuotaInfo]]:
+        """Yield the tree and the record of every quota, the default tree first, each by name."""
+        for manager in self.managers:
+            for name in sorted(manager.quotas):
+                yield manager.tree, manager.quotas[name]
+
+    def refresh_runtime(self, name: str) -> Quantities | None:
+        """Bring the runtime of a quota and its ancestors up to date and return it; None if it has none."""
+        return self.managers.of_quota(name).refresh_runtime(name)
+
+    def refresh_all(self) -> None:
+        """Bring the runtime of all quotas up to date."""
+        for manager in self.managers:
+            manager.refresh_all()
+
+    # --- what scheduling changes -----------------------------------------------------------------
+
+    def reserve(self, pod: Pod) -> None:
+        """Count a pod as one that has a node, until the watch shows it there, or `unreserve`."""
+        name, tree = self.quota_of(pod)
+        manager = self.managers.tree(tree)
+        if not name or manager is None:
+            return
+        info = manager.get(name)
+        if info is None or not info.has(pod) or info.is_assigned(pod):
+            return
+        manager.reserve(name, pod)
+        self._assumed[pod.metadata.uid] = pod
+
+    def unreserve(self, pod: Pod) -> None:
+        """Revert `reserve`; other pods are ignored."""
+        if self._assumed.pop(pod.metadata.uid, None) is None:
+            return
+        name, tree = self.quota_of(pod)
+        manager = self.managers.tree(tree)
+        if name and manager is not None:
+            manager.unreserve(name, pod)
+
+    def charge(self, pod: Pod) -> None:
+        """Count a pod tentatively in its quota and the ancestors, as one that will be bound. Once counts."""
+        name, tree = self.quota_of(pod)
+        manager = self.managers.tree(tree)
+        if name and manager is not None and pod.metadata.uid not in self._assumed:
+            self._tentative.add(manager, name, pod)
+
+    def discharge(self, uid: str) -> None:
+        """Revert `charge`; unknown pods are ignored."""
+        self._tentative.discard(uid)
+
+    def charged(self, uid: str) -> tuple[Amounts, Amounts]:
+        """Return what is counted tentatively for a pod, in all and of what is not preemptible."""
+        return self._tentative.of(uid)
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def _quota_added(self, quota: ElasticQuota) -> None:
+        if self._is_stale:
+            return
+        manager = self._managers.tree(_tree_id(quota))
+        if manager is not None and self._is_plain(quota) and self._is_unused(quota):
+            parent = manager.get(manager.read(quota).parent_name)
+            if parent is not None and not manager.knows(quota.metadata.name):
+                self._managers.add_quota(_present(quota))
+                return
+        self._is_stale = True
+
+    def _quota_updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
+        if self._is_stale:
+            return
+        if _is_same(old, quota) and not self.settings.hook_plugins:
+            return
+        if self._is_plain(quota) and self._is_plain(old) and _is_same_place(old, quota):
+            self._managers.update_quota(_present(quota))
+            return
+        self._is_stale = True
+
+    def _quota_deleted(self, quota: ElasticQuota) -> None:
+        if self._is_stale:
+            return
+        manager = self._managers.tree(_tree_id(quota))
+        info = None if manager is None else manager.get(quota.metadata.name)
+        if info is not None and manager is not None and self._is_plain(quota) and self._is_unused(quota):
+            is_empty = not info.pods and not manager.children_of(info.name) and not self._tentative.uids
+            if is_empty:
+                self._managers.delete_quota(_present(quota))
+                return
+        self._is_stale = True
+
+    def _is_plain(self, quota: ElasticQuota) -> bool:
+        """Return whether changes of a quota's amounts give what a rebuild would give.
+
+        A quota that does not lend requests its minimum, which Koordinator tells the parent's calculator at
+        the next rebuild or pod. Special quotas and roots of trees change totals.
+        """
+        labels = quota.metadata.labels
+        name = quota.metadata.name
+        if name in SPECIAL or labels.get(extension.LABEL_QUOTA_IS_ROOT) == "true":
+            return False
+        if quota.metadata.deletion_timestamp or self._has_namesake(quota):
+            return False
+        lends = labels.get(extension.LABEL_QUOTA_ALLOW_LENT_RESOURCE) != "false"
+        return not quota.spec.min or (lends and not self.settings.guarantees_usage)
+
+    def _has_namesake(self, quota: ElasticQuota) -> bool:
+        return any(
+            other.metadata.namespace != quota.metadata.namespace
+            for other in self._by_name.get(quota.metadata.name)
+        )
+
+    def _is_unused(self, quota: ElasticQuota) -> bool:
+        """Return whether no pod belongs to a quota, by label or by namespace."""
+        name = quota.metadata.name
+        namespaces = {name, *bound_namespaces(quota)}
+        return not self._labelled.labelled(name) and not any(map(self._labelled.in_namespace, namespaces))
+
+    def _node_added(self, node: Node) -> None:
+        if not self._is_stale:
+            self._managers.add_node(node)
+
+    def _node_updated(self, old: Node, node: Node) -> None:
+        if not self._is_stale:
+            self._managers.update_node(old, node)
+
+    def _node_deleted(self, node: Node) -> None:
+        if not self._is_stale:
+            self._managers.delete_node(node)
+
+    def _pod_added(self, pod: Pod) -> None:
+        self._confirm(pod)
+        if not self._is_stale and not pod.is_terminal:
+            self._managers.add_pod(pod)
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        self._confirm(pod)
+        if self._is_stale or old.is_terminal:
+            return
+        if pod.is_terminal:
+            self._managers.delete_pod(old)
+        else:
+            self._managers.update_pod(old, pod)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        self._assumed.pop(pod.metadata.uid, None)
+        self._tentative.discard(pod.metadata.uid)
+        if not self._is_stale and not pod.is_terminal:
+            self._managers.delete_pod(pod)
+
+    def _confirm(self, pod: Pod) -> None:
+        if pod.spec.node_name or pod.is_terminal:
+            self._assumed.pop(pod.metadata.uid, None)
+            self._tentative.discard(pod.metadata.uid)
+
+    # --- rebuild ---------------------------------------------------------------------------------
+
+    def _rebuild(self) -> None:
+        self._is_stale = False
+        managers = self._managers
+        managers.replace_quotas(map(_present, sorted(self._quotas, key=lambda quota: quota.metadata.key)))
+        for node in sorted(self._nodes, key=lambda node: node.metadata.name):
+            managers.add_node(node)
+        for pod in self._pods:
+            if not pod.is_terminal:
+                managers.add_pod(pod)
+        for pod in self._assumed.values():
+            name, tree = managers.quota_of(pod)
+            manager = managers.tree(tree)
+            if name and manager is not None:
+                manager.reserve(name, pod)
+        self._tentative.rebuild(managers)
+
+
+def _present(quota: ElasticQuota) -> ElasticQuota:
+    """Return a quota with current names of resources, as Koordinator's scheduler reads quotas."""
+    return elastic_quota_with_present_names(quota)
+
+
+def _tree_id(quota: ElasticQuota) -> str:
+    return quota.metadata.labels.get(extension.LABEL_QUOTA_TREE_ID, "")
+
+
+def _names(quota: ElasticQuota) -> tuple[str, ...]:
+    return (quota.metadata.name,)
+
+
+def _is_same(old: ElasticQuota, new: ElasticQuota) -> bool:
+    """Return whether two versions say the same about a quota: its status alone changes all the time."""
+    if old.metadata.labels != new.metadata.labels or old.spec != new.spec:
+        return False
+    if bool(old.metadata.deletion_timestamp) != bool(new.metadata.deletion_timestamp):
+        return False
+    return all(
+        old.metadata.annotations.get(name) == new.metadata.annotations.get(name) for name in _ANNOTATIONS
+    )
+
+
+def _is_same_place(old: ElasticQuota, new: ElasticQuota) -> bool:
+    """Return whether two versions of a quota differ in amounts at most."""
+    return (
+        all(old.metadata.labels.get(name) == new.metadata.labels.get(name) for name in _LABELS)
+        and bound_namespaces(old) == bound_namespaces(new)
+        and old.spec.max.keys() == new.spec.max.keys()
+        and old.spec.min.keys() == new.spec.min.keys()
+    )
+
+
+def _shown(amounts: Amounts) -> dict[str, str]:
+    return {name: str(amount.nano_value()) for name, amount in amounts.items() if not amount.is_zero}
+
+
+def _quota_shown(info: QuotaInfo) -> dict[str, object]:
+    shown: dict[str, object] = {
+        name: _shown(getattr(info, name))
+        for name in info.__slots__
+        if isinstance(getattr(info, name), dict) and name != "pods"
+    }
+    shown["parent"], shown["isParent"], shown["lends"] = (
+        info.parent_name,
+        info.is_parent,
+        info.allow_lent_resource,
+    )
+    shown["pods"] = {key: each.is_assigned for key, each in info.pods.items()}
+    return shown
