@@ -1,6 +1,7 @@
 """Gangs that preempt, beside a scheduler that knows nothing of gangs."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,9 @@ import yaml
 
 from koordpy import data, settings
 from koordpy.api.core import Node, Pod, PriorityClass
+from koordpy.api.gang.topology_spec import ANNOTATION_TOPOLOGY_SPEC
 from koordpy.api.koordinator import PodGroup
+from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
@@ -21,6 +24,12 @@ from tests.eventually import PATIENCE
 from tests.processes import serve_process
 
 Document = dict[str, Any]
+
+LAYERS = [
+    {"topologyLayer": "BlockLayer", "labelKey": ["example.com/block"]},
+    {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "BlockLayer"},
+]
+ONE_BLOCK = json.dumps({"gatherStrategy": [{"layer": "BlockLayer", "strategy": "MustGather"}]})
 
 JOINT = {"enablePreemption": True, "preemptionJointFit": True}
 
@@ -53,15 +62,19 @@ class Stage:
         )
 
     async def build(self, nodes: int, **victims: Any) -> None:
+        spec = {"networkTopologySpec": LAYERS}
+        await self.create(ClusterNetworkTopology, {"metadata": {"name": "default"}, "spec": spec})
         for name, value in (("low", 10), ("high", 1000)):
             await self.create(PriorityClass, {"metadata": {"name": name}, "value": value})
         amounts = {"cpu": "2", "memory": "32Gi", "pods": "110"}
         ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
         status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
         for number in range(1, nodes + 1):
-            await self.create(Node, {"metadata": {"name": f"n{number}"}, "status": status})
-            spec = {"terminationGracePeriodSeconds": 0, **victims}
-            await self.add_pod(f"low-n{number}", "2", "low", nodeName=f"n{number}", **spec)
+            labels = {"example.com/block": f"b{(number + 1) // 2}"}  # n1 and n2, n3 and n4
+            metadata = {"name": f"n{number}", "labels": labels}
+            await self.create(Node, {"metadata": metadata, "status": status})
+            options: dict[str, Any] = {"terminationGracePeriodSeconds": 0, **victims}
+            await self.add_pod(f"low-n{number}", "2", "low", nodeName=f"n{number}", **options)
 
     async def add_pod(
         self, name: str, cpu: str, priority: str, labels: dict[str, str] | None = None, **spec: Any
@@ -73,8 +86,11 @@ class Stage:
         }
         await self.create(Pod, document, "default")
 
-    async def add_gang(self, name: str, count: int, cpu: str = "2", priority: str = "high") -> None:
-        metadata = {"name": name}
+    async def add_gang(
+        self, name: str, count: int, cpu: str = "2", priority: str = "high", wanted: str = ""
+    ) -> None:
+        """Add a gang; `wanted` is its network-topology-spec."""
+        metadata = {"name": name, "annotations": {ANNOTATION_TOPOLOGY_SPEC: wanted} if wanted else {}}
         await self.create(PodGroup, {"metadata": metadata, "spec": {"minMember": count}}, "default")
         for number in range(count):
             labels = {"pod-group.scheduling.sigs.k8s.io": name}
@@ -121,7 +137,12 @@ async def cluster(folder: Path, args: Document, nodes: int, **victims: Any) -> A
             "client": {"server": server.url},
             "parts": ["extender"],
             "debug": {"port": 0},
-            "extender": {"port": 0, "schedulerConfig": str(written), "leaderElect": False},
+            "extender": {
+                "port": 0,
+                "schedulerConfig": str(written),
+                "leaderElect": False,
+                "networkTopologyManager": True,
+            },
         }
         process = serve_process(settings.load(None, document))
         await process.start()
@@ -209,3 +230,16 @@ async def test_two_gangs_that_compete_for_the_same_victims_evict_each_pod_once(t
         await stage.until(lambda: stage.bound("one", 2), "the first gang is not bound")
         await stage.until(lambda: stage.bound("two", 2), "the second gang is not bound")
         assert not [name for name in await stage.pods() if name.startswith("low-")]
+
+
+async def test_a_gang_that_wants_one_block_evicts_pods_of_one_block(tmp_path: Path) -> None:
+    async with cluster(tmp_path, {**JOINT, "awareNetworkTopology": True}, nodes=6) as stage:
+        await stage.end("low-n2")
+        await stage.end("low-n5")
+        await stage.add_gang("high", 2, wanted=ONE_BLOCK)
+        await stage.until(lambda: stage.bound("high", 2), "the gang is not bound")
+        pods = await stage.pods()
+        nodes = {pods[f"high-{number}"].spec.node_name for number in range(2)}
+        assert nodes in ({"n1", "n2"}, {"n3", "n4"}, {"n5", "n6"})
+        left = {name.removeprefix("low-") for name in pods if name.startswith("low-")}
+        assert left == {"n1", "n3", "n4", "n6"} - nodes

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from koordpy.api.core import Pod
+from koordpy.scheduling.interface.auditor import RecordType
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.diagnosis import diagnosis_of, existing_diagnosis
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.status import Status
@@ -15,7 +17,7 @@ from ..state.context import SchedulingContext
 from ..state.gang_cache import GangCache
 from ..topology.layouts import Layouts
 from ..topology.placement import PROBING, NetworkPlacement
-from .job_preemption import JobPreemption, Options, Solver
+from .job_preemption import JobPreemption, Options, Solver, is_rejected_elsewhere
 from .network import NetworkSolver
 from .preemptor import Preemptor, WaitingMember
 
@@ -49,24 +51,26 @@ class GangPreemption:
             context = self._rounds.context_of(state)
             preemptor = self._preemptor(pod, context, None if context is None else self._pending(context))
         else:
-            begun = self._begin(pod, outcome)
+            begun = self._begin(state, pod, outcome)
             if isinstance(begun, Status):
                 return None, begun
             state, context, preemptor = begun
         result, status = await self._preemption.preempt(state, preemptor, outcome, self._solver(context))
+        if not self._handle.is_scheduler:
+            self._audit(state, preemptor)
         if status.message:
             status = Status(status.code, (f"preemption: {status.message}",), error=status.error)
         return result, status
 
     def _begin(
-        self, pod: Pod, outcome: FilterOutcome
+        self, failed_state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[CycleState, SchedulingContext | None, Preemptor] | Status:
         """Begin an attempt beside kube-scheduler, where the round in which the pod failed has ended.
 
         Members that were placed before it are not on their nodes any more. What another plugin rejects
         whatever the node is, its quota say, is for that plugin to make room for.
         """
-        if not outcome.prefilter.is_success:
+        if is_rejected_elsewhere(outcome):
             return Status.unschedulable()
         gang, context, pending = self._cache.gang_of(pod), None, None
         if gang is not None and not gang.needs_no_minimum:
@@ -77,10 +81,24 @@ class GangPreemption:
         framework = self._handle.framework
         state = framework.new_state()
         state.write(PROBING, True)
+        failed = existing_diagnosis(failed_state)
+        if failed is not None and failed.schedule is not None and failed.schedule.is_job:
+            diagnosis_of(state).schedule = failed.schedule  # why the solver found no place
         before = framework.run_pre_filter(state, pod, self._handle.nodes.all())
         if not before.status.is_success:
             return Status.unschedulable() if before.status.is_rejected else before.status
         return state, context, self._preemptor(pod, context, pending)
+
+    def _audit(self, state: CycleState, preemptor: Preemptor) -> None:
+        """Record the result, as the attempt's own record, which is of an earlier state, does not have it."""
+        diagnosis = diagnosis_of(state)
+        if not diagnosis.audit_type:
+            return
+        event, pod = RecordType(diagnosis.audit_type), preemptor.trigger
+        if preemptor.round is not None:
+            self._handle.auditor.gang_happened(preemptor.key, pod, event, diagnosis.audit_message)
+        else:
+            self._handle.auditor.happened(pod, event, diagnosis.audit_message)
 
     # --- the job ---------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ from .possible_victims import costs, in_order_of_return, may_preempt, take_victi
 from .preemptor import Preemptor
 from .victims import VictimsUnknown, choose_victims
 
+PLUGIN = "Coscheduling"
+
 _NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 
 Answer = tuple[PostFilterResult | None, Status]
@@ -194,7 +196,7 @@ class JobPreemption:
         every = self._handle.nodes.all()
         total, joint = len(every), self._options.joint_fit
         found.reason = reasons.NOT_HELPFUL
-        if joint and not outcome.prefilter.is_success:
+        if joint and is_rejected_elsewhere(outcome):
             found.message = fit_error(total, {}, pre_filter=outcome.prefilter.message)
             return None
         members = Members(
@@ -329,6 +331,16 @@ class JobPreemption:
         )
         node_name = decision.plan.get(trigger.metadata.key, "")
         return PostFilterResult(node_name, override=True), SUCCESS
+
+
+def is_rejected_elsewhere(outcome: FilterOutcome) -> bool:
+    """Return whether another plugin rejects the pod whatever the node is.
+
+    Coscheduling itself does so if there is no place in the network for the job as it is.
+    """
+    status = outcome.prefilter
+    own = status.plugin == PLUGIN and status.code is Code.UNSCHEDULABLE
+    return not (status.is_success or own)
 
 
 def _statuses(state: CycleState, outcome: FilterOutcome) -> Callable[[str], Status]:
