@@ -57,8 +57,8 @@ class PendingConditions:
 
     def patch_new(self, pods: Iterable[Pod], reason: str) -> None:
         """Write why a job was refused to those of its pods that were never told that they do not fit."""
-        count = len(self._handle.nodes)
-        self._spawn([pod for pod in pods if not _was_told(pod)], fit_error(count, {reason: count}))
+        left = [pod for pod in pods if not (pod.spec.scheduling_gates or _was_told(pod))]
+        self._spawn(left, fit_error(len(self._handle.nodes), {}, pre_filter=reason))
 
     def _spawn(self, pods: Sequence[Pod], message: str) -> None:
         client = self._handle.client
