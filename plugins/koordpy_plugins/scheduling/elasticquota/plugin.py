@@ -7,6 +7,7 @@ with what the quota's pods use; between filter and Reserve, beside kube-schedule
 Source: Koordinator, `pkg/scheduler/plugins/elasticquota`.
 """
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 from koordpy.api.core import Pod
@@ -19,6 +20,7 @@ from koordpy.scheduling.interface import (
     PostFilter,
     PreFilter,
     Reserve,
+    SignPlugin,
     TentativeReserve,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
@@ -35,13 +37,14 @@ from .state.trees import QuotaTrees
 _UNSEEN: StateKey[bool] = StateKey("koordpy.dev/quota-pod-unseen")
 
 
-class ElasticQuota(Plugin, BeforePreFilter, PreFilter, PostFilter, Reserve, TentativeReserve):
+class ElasticQuota(Plugin, BeforePreFilter, PreFilter, PostFilter, Reserve, TentativeReserve, SignPlugin):
     """Admits pods while their quotas have room."""
 
     name = "ElasticQuota"
     needs: ClassVar[Needs] = Needs(leads=True)
     args: ElasticQuotaArgs
     beside_kube_scheduler = True
+    for_each_pod = True
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -56,6 +59,10 @@ class ElasticQuota(Plugin, BeforePreFilter, PreFilter, PostFilter, Reserve, Tent
         handle.on_forget(lambda pod, _: self.trees.unreserve(pod))
 
     # --- filter ----------------------------------------------------------------------------------
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """Sign pods with their quota: whether it still has room is checked for each of them."""
+        return self.trees.quota_of(pod)
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Note whether the watch has shown the pod: kube-scheduler may be faster."""
