@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,13 @@ class Stage:
             resource, namespace, {"apiVersion": resource.api_version, "kind": resource.kind, **document}
         )
 
-    async def build(self) -> None:
+    async def build(self, blocks: Mapping[str, tuple[str, int]]) -> None:
         spec = {"networkTopologySpec": LAYERS}
         await self.create(ClusterNetworkTopology, {"metadata": {"name": "default"}, "spec": spec})
         amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"}
         ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
         status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
-        for block, (spine, count) in BLOCKS.items():
+        for block, (spine, count) in blocks.items():
             labels = {"example.com/spine": spine, "example.com/block": block}
             for number in range(count):
                 metadata = {"name": f"{block}-n{number}", "labels": labels}
@@ -100,15 +100,24 @@ class Stage:
 
 
 @asynccontextmanager
-async def cluster(folder: Path, *, alone: bool = False, **args: Any) -> AsyncIterator[Stage]:
-    """Run a cluster, `alone` with koordpy's plugins in the scheduler itself."""
+async def cluster(
+    folder: Path,
+    blocks: Mapping[str, tuple[str, int]] = BLOCKS,
+    *,
+    alone: bool = False,
+    percentage: int = 0,
+    **args: Any,
+) -> AsyncIterator[Stage]:
+    """Run a cluster, `alone` with koordpy's plugins in the scheduler itself.
+
+    `percentage` is that of the nodes at which the scheduler stops looking for more; `args` are the plugin's.
+    """
     async with ApiServer(crds=[data.deploy("crds")]) as server:
         client = Client(Connection.find(None, None, server.url))
         stage = Stage(client)
-        await stage.build()
+        await stage.build(blocks)
         if alone:
-            configuration = scheduler_config.read(profiles(**args))
-            scheduler = Scheduler(configuration, client, network_topology=True)
+            scheduler = Scheduler(scheduler_config.read(profiles(**args)), client, network_topology=True)
             await scheduler.start()
             try:
                 yield stage
@@ -132,7 +141,9 @@ async def cluster(folder: Path, *, alone: bool = False, **args: Any) -> AsyncIte
         process = serve_process(settings.load(None, document))
         await process.start()
         await process.wait_ready(PATIENCE)
-        scheduler = Scheduler(scheduler_config.read(beside(process.listeners["extender"].url)), client)
+        configuration = beside(process.listeners["extender"].url)
+        configuration["percentageOfNodesToScore"] = percentage
+        scheduler = Scheduler(scheduler_config.read(configuration), client)
         await scheduler.start()
         try:
             yield stage
@@ -178,6 +189,21 @@ async def test_a_gang_is_placed_below_the_smallest_block_that_holds_it_whole(
         assert await stage.nodes_of("small") == ["b1-n0", "b1-n1"]
 
 
+async def test_planned_nodes_that_the_scheduler_does_not_offer_are_nominated_until_it_does(
+    tmp_path: Path,
+) -> None:
+    large = {f"b{number:02}": ("s1", 20) for number in range(7)}
+    async with cluster(tmp_path, {**large, "last": ("s2", 10)}, percentage=5) as stage:
+        # The scheduler looks at 100 nodes at a time. Below s2 there is the least room, hence the best place.
+        await stage.add_gang("wide", 10, [{"layer": "BlockLayer", "strategy": "MustGather"}])
+
+        async def is_bound() -> bool:
+            return all(await stage.nodes_of("wide"))
+
+        await stage.until(is_bound, "the gang is not bound")
+        assert await stage.nodes_of("wide") == [f"last-n{number}" for number in range(10)]
+
+
 @pytest.mark.parametrize("alone", [False, True], ids=["beside", "alone"])
 async def test_a_gang_that_no_block_holds_stays_pending_with_the_reason_and_takes_nothing(
     tmp_path: Path, alone: bool
@@ -209,8 +235,7 @@ async def test_a_gang_that_no_block_holds_stays_pending_with_the_reason_and_take
 async def test_without_awareness_a_gang_that_wants_a_place_is_placed_anywhere_if_that_is_allowed(
     tmp_path: Path,
 ) -> None:
-    lenient = {"awareNetworkTopology": False, "ignoreNetworkTopologySpec": True}
-    async with cluster(tmp_path, **lenient) as stage:
+    async with cluster(tmp_path, awareNetworkTopology=False, ignoreNetworkTopologySpec=True) as stage:
         await stage.add_gang("any", 8, [{"layer": "BlockLayer", "strategy": "MustGather"}])
 
         async def is_bound() -> bool:

@@ -258,7 +258,7 @@ class Extender:
             self.post_filters.ask(refused.pod, refused.state, refused.outcome)
         elif job.nominate:
             self.handle.spawn(self.post_filters.nominate(pod, PostFilterResult(job.nominate, override=True)))
-            self.handle.queue.activate((pod,))
+            attempt.framework.handle.queue.activate((pod,))
 
     def _take_over(self, attempt: Attempt, ranking: Ranking, row: int) -> NodeSet:
         """Place a pod with the results of an identical one; return its node."""
