@@ -81,7 +81,8 @@ class Alike:
     def _worth_after(self, pod: Pod, whole: Framework) -> Int64:
         """(capacity,) what the best nodes are worth with one such pod on them; -2 where it is not known."""
         known = np.full(self._capacity, -2, np.int64)
-        at = np.array(self._scores.top(self._ahead), np.int64)
+        # Of equally good nodes `next` takes the first, so these must be the first ones too.
+        at = np.argsort(-self._scores.total, kind="stable")[: self._ahead]
         nodes = self._scores.nodes.pick(at)
         more = {name: [pod] for name in nodes.names}
         imagined = self._state.clone()
