@@ -26,7 +26,10 @@ class HookPluginConf(ConfigModel):
 
 
 class ElasticQuotaArgs(PluginArgs):
-    """The amounts of the default and system quotas, and how quotas are enforced."""
+    """The amounts of the default and system quotas, and how quotas are enforced.
+
+    `preemption_fits_quota` is koordpy's own: pods are evicted only if the quota then has room for the pod.
+    """
 
     delay_evict_time: Seconds = 120.0
     revoke_pod_interval: Seconds = 1.0
@@ -41,6 +44,7 @@ class ElasticQuotaArgs(PluginArgs):
     enable_queue_hint: bool = False
     quota_snapshot_update_interval: Seconds = 120.0
     hook_plugins: tuple[HookPluginConf, ...] = Field(default=(), strict=False)
+    preemption_fits_quota: bool = False
 
     @model_validator(mode="before")
     @classmethod

@@ -205,7 +205,12 @@ class _Pass:
         threatened: dict[int, int] = {}
         both: dict[int, bool] = {}
         for index, pods in self._potential.items():
+            leaving: list[Pod] = []
+            if ask.counts_once:  # what terminates anyway is put back last
+                leaving = [pod for pod in pods if pod.metadata.deletion_timestamp]
+                pods = [pod for pod in pods if not pod.metadata.deletion_timestamp]
             violating, others = ask.budgets.split(by_importance(pods, ask.now))
+            others += leaving
             queues[index] = violating + others
             threatened[index] = len(violating)
             both[index] = bool(violating and others)

@@ -7,7 +7,7 @@ with what the quota's pods use; between filter and Reserve, beside kube-schedule
 Source: Koordinator, `pkg/scheduler/plugins/elasticquota`.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
 from koordpy.api.core import Pod
@@ -18,10 +18,12 @@ from koordpy.scheduling.interface import (
     BeforePreFilter,
     Plugin,
     PostFilter,
+    Preempt,
     PreFilter,
     Reserve,
     SignPlugin,
     TentativeReserve,
+    Victims,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
@@ -31,17 +33,20 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .admission import QuotaCheck, move
 from .preemption.quota_preemption import QuotaPreemption
+from .preemption.rights import RIGHTS
 from .state.settings import QuotaSettings
 from .state.trees import QuotaTrees
 
 _UNSEEN: StateKey[bool] = StateKey("koordpy.dev/quota-pod-unseen")
 
 
-class ElasticQuota(Plugin, BeforePreFilter, PreFilter, PostFilter, Reserve, TentativeReserve, SignPlugin):
+class ElasticQuota(
+    Plugin, BeforePreFilter, PreFilter, PostFilter, Preempt, Reserve, TentativeReserve, SignPlugin
+):
     """Admits pods while their quotas have room."""
 
     name = "ElasticQuota"
-    needs: ClassVar[Needs] = Needs(leads=True)
+    needs: ClassVar[Needs] = Needs(leads=True, rights=RIGHTS)
     args: ElasticQuotaArgs
     beside_kube_scheduler = True
     for_each_pod = True
@@ -53,9 +58,7 @@ class ElasticQuota(Plugin, BeforePreFilter, PreFilter, PostFilter, Reserve, Tent
         self.check = QuotaCheck(
             self.trees, runtime=args.enable_runtime_quota, parents=args.enable_check_parent_quota
         )
-        self.preemption = QuotaPreemption(
-            self.name, handle, self.trees, spares_default=args.disable_default_quota_preemption
-        )
+        self.preemption = QuotaPreemption(args, handle, self.trees, self.check)
         handle.on_forget(lambda pod, _: self.trees.unreserve(pod))
 
     # --- filter ----------------------------------------------------------------------------------
@@ -90,6 +93,10 @@ class ElasticQuota(Plugin, BeforePreFilter, PreFilter, PostFilter, Reserve, Tent
     ) -> tuple[PostFilterResult | None, Status]:
         """Preempt less important pods of the same quota."""
         return await self.preemption.post_filter(state, pod, outcome)
+
+    def preempt(self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """Drop nodes on which victims would be evicted in vain, because the quota stays exceeded."""
+        return self.preemption.review(state, pod, victims)
 
     # --- commit ----------------------------------------------------------------------------------
 
