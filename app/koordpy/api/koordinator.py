@@ -38,13 +38,17 @@ class ClusterColocationProfile(KubeObject):
 # --- quotas and gangs: scheduling.sigs.k8s.io/v1alpha1, quota.koordinator.sh/v1alpha1 -------------
 
 
+class AbsentList(dict[str, WireQuantity]):
+    """A resource list that an object does not have, where that differs from an empty one."""
+
+
 class ElasticQuota(KubeObject):
     """The resources of a group of pods, guaranteed `min` and limit `max`; its labels place it in a tree."""
 
     class Spec(Struct):
         """The guaranteed and the maximum amounts."""
 
-        min: ResourceList = {}
+        min: ResourceList = msgspec.field(default_factory=AbsentList)
         max: ResourceList = {}
 
     class QuotaStatus(Struct):

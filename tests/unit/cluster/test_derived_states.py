@@ -36,6 +36,8 @@ from koordpy.testing.random_objects import NODES, Kind, elastic_quota
 from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
 from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
+from koordpy_plugins.scheduling.elasticquota.state.settings import QuotaSettings
+from koordpy_plugins.scheduling.elasticquota.state.trees import QuotaTrees
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
 from koordpy_plugins.scheduling.loadaware.assign_cache import AssignCache
 from koordpy_plugins.scheduling.loadaware.columns import LoadColumns
@@ -124,6 +126,18 @@ def accept_quota(tree: QuotaTopology, rng: Random) -> Undo:
     return lambda: store.apply(quota)
 
 
+def reserve_in_quota(trees: QuotaTrees, rng: Random) -> Undo:
+    """Count a pod between filter and Reserve, or one that has passed Reserve."""
+    pod = waiting(trees.cluster, rng)
+    if pod is None or pod.metadata.uid in trees.unconfirmed():
+        return None
+    if rng.random() < 0.5:
+        trees.charge(pod)
+        return lambda: trees.discharge(pod.metadata.uid)
+    trees.reserve(pod)
+    return lambda: trees.unreserve(pod)
+
+
 def count_pods(counts: PodCounts, nodes: NodeSet) -> dict[str, list[int]]:
     """How many pods some selectors find on each node."""
     matches = [
@@ -201,6 +215,7 @@ CASES: dict[type[DerivedState], Case] = {
     Nominator: Case(lambda cluster: cluster.shared(Nominator), nominate),
     Topology: Case(lambda cluster: cluster.shared(Topology), read=zones),
     QuotaTopology: Case(lambda cluster: cluster.shared(QuotaTopology), accept_quota),
+    QuotaTrees: Case(lambda cluster: cluster.shared(QuotaTrees, QuotaSettings()), reserve_in_quota),
     AssignCache: Case(lambda cluster: cluster.shared(AssignCache, LOADS), assume_load),
     LoadColumns: Case(lambda cluster: cluster.shared(LoadColumns, LOADS, ThresholdSettings.of(ARGS))),
     ReservationCache: Case(lambda cluster: cluster.shared(ReservationCache), assume_reservation),

@@ -89,8 +89,8 @@ def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed
     assert enabled == {
         "queue_sort": ["PrioritySort"],
         "pre_enqueue": ["Coscheduling"],
-        "pre_filter": ["SchedulingHint", "ElasticQuota"],
-        "filter": ["LoadAwareScheduling"],
+        "pre_filter": ["NodeResourcesFit", "SchedulingHint", "ElasticQuota"],
+        "filter": ["NodeResourcesFit", "LoadAwareScheduling"],
         "post_filter": ["Coscheduling", "DefaultPreemption"],
         "score": ["LoadAwareScheduling"],
         "reserve": ["LoadAwareScheduling", "ElasticQuota"],

@@ -55,6 +55,11 @@ class Accounts:
             info = self.quotas.get(info.parent_name)
         return found
 
+    def is_below_root(self, name: str) -> bool:
+        """Return whether a quota exists, and all of its ancestors."""
+        chain = self.chain(name)
+        return bool(chain) and chain[-1].name == ROOT
+
     # --- the total -------------------------------------------------------------------------------
 
     def add_total(self, delta: Amounts) -> None:
@@ -264,14 +269,30 @@ class Accounts:
                 own.set_total(total)
         return masked(info.runtime, info.max)
 
-    def _scale_min(self, info: QuotaInfo, calculator: Calculator, total: Quantities) -> None:
-        scaled = self.scaling.scaled(info.parent_name, info.name, total)
+    def _scale_min(
+        self, info: QuotaInfo, calculator: Calculator, total: Quantities, short: list[str] | None = None
+    ) -> None:
+        scaled = self.scaling.scaled(info.parent_name, info.name, total, short)
         if scaled is not None and not equal(info.auto_scale_min, scaled):
             info.auto_scale_min = scaled
             calculator.set_min(info)
+            calculator.scaled.discard(info.name)
+            if not equal(scaled, info.min):
+                calculator.scaled.add(info.name)
 
-    def refresh_all(self) -> None:
-        """Bring the runtime of all quotas up to date, as repeated refreshes of all of them would."""
-        for name in sorted(self.quotas):
-            if name not in SPECIAL:
-                self.refresh_runtime(name)
+    def refresh_children(self, name: str, children: list[QuotaInfo], total: Quantities) -> None:
+        """Bring the runtime of all children of a quota up to date, given what the quota has itself.
+
+        This is what repeated refreshes of every child come to.
+        """
+        calculator = self.calculators.get(name)
+        if calculator is None:
+            return
+        if name != ROOT and not equal(calculator.total, total):
+            calculator.set_total(total)
+        if self.settings.scales_min:
+            short = self.scaling.short(name, total)
+            if short or calculator.scaled:
+                for info in children:
+                    self._scale_min(info, calculator, total, short)
+        calculator.refresh_all(children)

@@ -20,12 +20,15 @@ class Calculator:
     a runtime.
     """
 
-    __slots__ = ("_guaranteed", "_requested", "pools", "total", "version")
+    __slots__ = ("_guaranteed", "_refreshed", "_requested", "pools", "scaled", "total", "version")
 
     def __init__(self) -> None:
         self.version = 1
         self.pools: dict[str, Pool] = {}
         self.total: Quantities = {}
+        self.scaled: set[str] = set()
+        """The children whose minimum is scaled at present."""
+        self._refreshed = 0
         self._requested: dict[str, Quantities] = {}
         self._guaranteed: dict[str, Quantities] = {}
 
@@ -110,6 +113,7 @@ class Calculator:
             pool.remove(child)
         self._requested.pop(child, None)
         self._guaranteed.pop(child, None)
+        self.scaled.discard(child)
         self.version += 1
 
     # --- runtime ---------------------------------------------------------------------------------
@@ -125,3 +129,21 @@ class Calculator:
             if row is not None:
                 runtime[name] = quantity(name, pool.runtime[row])
         info.runtime, info.runtime_version = runtime, self.version
+
+    def refresh_all(self, children: Iterable[QuotaInfo]) -> None:
+        """Bring the runtime of all children up to date."""
+        if self._refreshed == self.version:
+            return
+        self._refreshed = self.version
+        for pool in self.pools.values():
+            pool.distribute()
+        pools = list(self.pools.items())
+        for info in children:
+            if info.runtime_version == self.version:
+                continue
+            runtime = dict(info.runtime)
+            for name, pool in pools:
+                row = pool.rows.get(info.name)
+                if row is not None:
+                    runtime[name] = quantity(name, pool.runtime[row])
+            info.runtime, info.runtime_version = runtime, self.version

@@ -263,6 +263,21 @@ class QuotaManager(Accounts):
                 calculator.set_shared_weight(info)
                 waiting.append(child)
 
+    def refresh_all(self) -> None:
+        """Bring the runtime of all quotas up to date, from the root down."""
+        waiting = [(ROOT, self.distributable)]
+        while waiting:
+            name, total = waiting.pop()
+            names = self._children.get(name)
+            if names:
+                children = [self.quotas[child] for child in names if child in self.quotas]
+                self.refresh_children(name, children, total)
+                waiting += [
+                    (info.name, info.runtime)
+                    for info in children
+                    if info.is_parent or self._children.get(info.name)
+                ]
+
     # --- hook plugins ----------------------------------------------------------------------------
 
     def is_updated_for_hooks(self, info: QuotaInfo, new: QuotaInfo, quota: ElasticQuota) -> bool:

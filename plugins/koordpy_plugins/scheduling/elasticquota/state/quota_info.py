@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from koordpy.api import extension, resource_list
 from koordpy.api.core import Pod
-from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.koordinator import AbsentList, ElasticQuota
 from koordpy.api.quota.info import parent_name
 from koordpy.api.resource_list import Quantities
 from koordpy.api.scheme import DecodeError
@@ -85,7 +85,7 @@ class QuotaInfo:
             and labels.get(extension.LABEL_QUOTA_ALLOW_LENT_RESOURCE) != "false",
             max=most,
             min=resource_list.from_wire(quota.spec.min),
-            has_min=bool(quota.spec.min),
+            has_min=not isinstance(quota.spec.min, AbsentList),
             shared_weight=_shared_weight(quota, most),
         )
 

@@ -175,8 +175,8 @@ class QuotaTrees(DerivedState):
             return
         manager = self._managers.tree(_tree_id(quota))
         if manager is not None and self._is_plain(quota) and self._is_unused(quota):
-            parent = manager.get(manager.read(quota).parent_name)
-            if parent is not None and not manager.knows(quota.metadata.name):
+            is_new = not manager.knows(quota.metadata.name)
+            if is_new and manager.is_below_root(manager.read(quota).parent_name):
                 self._managers.add_quota(_present(quota))
                 return
         self._is_stale = True
@@ -186,7 +186,9 @@ class QuotaTrees(DerivedState):
             return
         if _is_same(old, quota) and not self.settings.hook_plugins:
             return
-        if self._is_plain(quota) and self._is_plain(old) and _is_same_place(old, quota):
+        manager = self._managers.tree(_tree_id(quota))
+        is_plain = self._is_plain(quota) and self._is_plain(old) and _is_same_place(old, quota)
+        if is_plain and manager is not None and manager.is_below_root(quota.metadata.name):
             self._managers.update_quota(_present(quota))
             return
         self._is_stale = True
@@ -249,17 +251,25 @@ class QuotaTrees(DerivedState):
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         self._confirm(pod)
-        if self._is_stale or old.is_terminal:
+        if self._is_stale:
             return
         if pod.is_terminal:
-            self._managers.delete_pod(old)
+            self._pod_gone(old)
+        elif old.is_terminal or (old.spec.node_name and not pod.spec.node_name):
+            # The watch has missed that the pod was deleted and created again.
+            self._pod_gone(old)
+            self._managers.add_pod(pod)
         else:
             self._managers.update_pod(old, pod)
 
     def _pod_deleted(self, pod: Pod) -> None:
         self._assumed.pop(pod.metadata.uid, None)
         self._tentative.discard(pod.metadata.uid)
-        if not self._is_stale and not pod.is_terminal:
+        if not self._is_stale:
+            self._pod_gone(pod)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        if not pod.is_terminal:
             self._managers.delete_pod(pod)
 
     def _confirm(self, pod: Pod) -> None:
