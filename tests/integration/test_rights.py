@@ -32,6 +32,7 @@ from koordpy.api.koordinator import (
     NodeMetric,
     NodeResourceTopology,
     NodeSLO,
+    PodGroup,
 )
 from koordpy.api.meta import KubeObject, format_time
 from koordpy.api.network_topology import ClusterNetworkTopology
@@ -46,6 +47,8 @@ from koordpy.cluster.network_topology import manager
 from koordpy.descheduling.proof.moved_pods import ANNOTATION_MOVED
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
+from koordpy.features import catalog
+from koordpy.features.feature import Part
 from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.stage import CRDS, Stage, pod_document, until
@@ -248,6 +251,81 @@ async def test_extender_with_reservations(
         "koordpy-reservations: patch events.events.k8s.io",
         "koordpy-reservations: patch reservations.scheduling.koordinator.sh",
     ]
+
+
+async def test_extender_with_gangs_and_quotas(
+    tmp_path: Path, server: ApiServer, client: Client, connection: Recording
+) -> None:
+    folder = DEPLOY / "kustomize" / "components" / "gangs-and-quotas"
+    profiles = yaml.safe_load((folder / "koordpy-profiles-gangs-and-quotas.yaml").read_text())
+    for profile in profiles["profiles"]:
+        for given in profile["pluginConfig"]:
+            if given["name"] == "Coscheduling":
+                given["args"]["enablePreemption"] = True
+    file = tmp_path / "profiles.yaml"
+    file.write_text(yaml.safe_dump(profiles))
+    extender = {"port": 0, "schedulerConfig": str(file), "leaderElect": False}
+    asked = connection.requests
+
+    def seen(verb: str, resource: str) -> bool:
+        return any((found.verb, found.resource) == (verb, resource) for found in asked)
+
+    async with serving("extender", connection, client, server, extender=extender) as stage:
+        await stage.add_node("n0")
+        cluster = stage.process.cluster
+        await until(lambda: cluster.store(Node).get("", "n0") is not None)
+        document = {"metadata": {"name": "pair", "namespace": "default"}, "spec": {"minMember": 2}}
+        await create(client, resource_of(PodGroup), document)
+        await until(lambda: cluster.store(PodGroup).get("default", "pair") is not None)
+        labels = {"pod-group.scheduling.sigs.k8s.io": "pair"}
+        pods = [await stage.add_pod(f"pair-{number}", cpu="1", labels=labels) for number in range(2)]
+        assert (await stage.filter(pods[0], "n0"))["NodeNames"] == ["n0"]
+        binding = asyncio.create_task(stage.bind(pods[0], "n0"))
+        assert (await stage.filter(pods[1], "n0"))["NodeNames"] == ["n0"]
+        assert await stage.bind(pods[1], "n0") == ""
+        assert await binding == ""
+        await until(lambda: seen("patch", "podgroups"))
+        # A gang without room: its other members are told why.
+        notes = {
+            "gang.scheduling.koordinator.sh/name": "large",
+            "gang.scheduling.koordinator.sh/min-available": "2",
+        }
+        large = [await stage.add_pod(f"large-{number}", cpu="64", annotations=notes) for number in range(2)]
+        assert (await stage.filter(large[0], "n0"))["NodeNames"] == []
+        await until(lambda: seen("patch", "pods/status"))
+    files = (folder / "role" / "rbac.yaml", folder / "rbac.yaml")
+    documents = [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    grants = grants_of("koordpy-scheduler", documents)
+    # What the role of components/reservations has besides is not looked at here.
+    others = ("reservations", "reservations/status")
+    found = {request for request in asked if request.resource not in others}
+    assert refused([*grants, *shipped_grants("extender", "koordpy-scheduler")], found) == []
+    needed = sorted(map(str, unused(grants, found)))
+    assert set(needed) <= {
+        # Preemption and over-use need more than happens here; the next test has what plugins declare.
+        "koordpy-gangs-and-quotas: create elasticquotas.scheduling.sigs.k8s.io",
+        "koordpy-gangs-and-quotas: patch elasticquotas.scheduling.sigs.k8s.io",
+        "koordpy-gangs-and-quotas: create events.events.k8s.io",
+        "koordpy-gangs-and-quotas: patch events.events.k8s.io",
+        "koordpy-gangs-and-quotas: create pods/eviction",
+        "koordpy-gangs-and-quotas: delete pods",
+    }
+
+
+def test_the_role_of_gangs_and_quotas_is_what_their_plugins_declare() -> None:
+    folder = DEPLOY / "kustomize" / "components" / "gangs-and-quotas"
+    files = (folder / "role" / "rbac.yaml", folder / "rbac.yaml")
+    documents = [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    grants = grants_of("koordpy-scheduler", documents)
+    grants += shipped_grants("extender", "koordpy-scheduler")
+    declared = {
+        Request(right.verb, right.group, right.resource, "", "")
+        for feature in catalog.features()
+        if feature.name in ("Coscheduling", "ElasticQuota") and feature.part is Part.EXTENDER
+        for right in feature.rights
+    }
+    assert declared
+    assert refused(grants, declared) == []
 
 
 def _conflicts_once(part: str) -> Callable[[str, str], Fault | None]:
