@@ -100,7 +100,12 @@ class Planner:
             return Planned(job, placed, plan is not None, rest)
         for placement in reversed(placed.values()):
             placement.roll_back("the job that the pod belongs to does not fit")
-        pod, why = failed or (first, _Failed(Status.unschedulable("too few pods"), CycleState(), None))
+        if failed is None:
+            text = (
+                f"all {len(placed)} pods of {job.id} that wait for a node fit, but it needs more than these"
+            )
+            return NoRoom(job, Status.unresolvable(text), first, CycleState(), None)
+        pod, why = failed
         return NoRoom(job, _no_room(job, len(placed), pod, why), pod, why.state, why.outcome)
 
     def place_again(self, pod: Pod, nodes: NodeSet) -> Placement | Status:

@@ -38,6 +38,7 @@ class GangJobs:
     ) -> None:
         self._gate, self._handle, self._cache, self._holder = gate_of(name), handle, cache, holder
         self._rounds, self._waiting, self._conditions = rounds, waiting, conditions
+        self._pods = handle.cluster.store(Pod)
 
     def job_of(self, pod: Pod) -> Job | None:
         """Return the pending pods of a pod's group if the group is complete and still needs its minimum."""
@@ -46,10 +47,12 @@ class GangJobs:
             return None
         settings = found.gang.settings
         pending = {
-            member.metadata.uid: member
+            live.metadata.uid: live
             for gang in self._cache.known(settings.group)
-            for member in gang.pending.values()
-            if self._can_be_bound(member) and member.spec.scheduler_name == pod.spec.scheduler_name
+            for key, member in gang.pending.items()
+            # The gang keeps the object from before the pod finished.
+            if self._can_be_bound(live := self._pods.by_key(key) or member)
+            and live.spec.scheduler_name == pod.spec.scheduler_name
         }
         if pod.metadata.uid not in pending:
             return None

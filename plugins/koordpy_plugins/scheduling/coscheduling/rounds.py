@@ -78,15 +78,17 @@ class GangRounds:
             if gang is not None:
                 gang.group.drop_representative(key)
             return Status.unresolvable(found.reason)
-        if gang is None or not self._handle.is_scheduler:
+        if gang is None:
             return SUCCESS
+        if not self._handle.is_scheduler:
+            return SUCCESS if key in gang.children else _unknown(key)
         context, group_id = self._holder.current, gang.settings.group_id
         if context is not None and gang.id in context.gangs and key not in context.attempted:
             return Status.unresolvable(
                 f"gangGroup {group_id} is scheduling and this pod has not been attempted"
             )
         if key not in gang.pending:
-            return Status.unresolvable(f"pod {key} is not exists in gangCache")
+            return _unknown(key)
         representative = gang.group.represented_by(key)
         if representative != key:
             return Status.unresolvable(
@@ -215,3 +217,8 @@ class GangRounds:
         )
         context.trigger_pod = pod
         return context.failed_message
+
+
+def _unknown(key: str) -> Status:
+    """Refuse a pod that the watch has not shown yet: it would be scheduled without the others."""
+    return Status.unresolvable(f"pod {key} is not exists in gangCache")

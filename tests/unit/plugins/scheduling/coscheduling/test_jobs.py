@@ -1,5 +1,6 @@
 """Groups of gangs as jobs, beside kube-scheduler."""
 
+from koordpy.api.core import Pod
 from koordpy.api.gang.settings import NON_STRICT, ONLY_WAITING, WAITING_AND_RUNNING
 from koordpy.api.network_topology import ANNOTATION_INDEX
 from koordpy.api.pre_enqueue_gates import gate_of
@@ -57,6 +58,13 @@ def test_pods_that_cannot_be_bound_are_not_planned() -> None:
     world.put(*pods)
     assert names(world, pods[0]) == ["a", "b"]
     assert names(world, pods[2]) is None
+
+
+def test_pods_that_failed_while_they_were_pending_are_not_planned() -> None:
+    world, pods = GangWorld(), [member("a"), member("b")]
+    world.put(*pods)
+    world.put(member("b", status={"phase": "Failed"}))
+    assert names(world, pods[0]) == ["a"]
 
 
 def test_enough_are_placed_according_to_the_match_policy() -> None:
@@ -174,3 +182,13 @@ def test_the_gates_of_all_members_open_together() -> None:
     concerned = world.plugin.pre_enqueue_concerned({type(group): {"ns/g": None}})
     assert set(concerned) == {"u-a", "u-b"}
     assert all(world.plugin.pre_enqueue(pod).is_success for pod in pods)
+
+
+def test_a_member_that_the_watch_has_not_shown_waits_for_it() -> None:
+    world = GangWorld()
+    world.put(member("a"), member("b"))
+    late = member("c")
+    assert world.plugin.pre_enqueue(late).message == "pod ns/c is not exists in gangCache"
+    world.put(late)
+    assert world.plugin.pre_enqueue(late).is_success
+    assert world.plugin.may_pass([late], {Pod: {"ns/c": None}}) == [True]
