@@ -1,6 +1,7 @@
 """Whether gangs can be scheduled: their PodGroups and pods, gates, waits, and what kube-scheduler does."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from koordpy.api.gang.settings import (
 )
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.meta import parse_time
+from koordpy.api.network_topology import DEFAULT_NAME, ClusterNetworkTopology
 from koordpy.api.pre_enqueue_gates import gate_of, plugins_of
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
@@ -22,6 +24,7 @@ from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 
+from . import gang_topology
 from .finding import Area, Finding
 from .installation import Installation
 
@@ -71,6 +74,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     if installation.scheduler is not None:
         findings += _waits(gangs, installation.scheduler)
         findings += _sampling(gangs, plugin, installation.scheduler, nodes)
+    findings += await _topology(installation, gangs, plugin)
     for finding in findings:
         yield finding
     if not findings:
@@ -230,6 +234,32 @@ def _sampling(
                 "may not be among them",
                 "percentageOfNodesToScore: 100",
             )
+
+
+async def _topology(installation: Installation, gangs: Mapping[str, Gang], plugin: Plugin) -> list[Finding]:
+    """Report why waiting gangs cannot be placed in the network."""
+    specs = {
+        gang.id: gang.settings.topology_spec
+        for gang in gangs.values()
+        if gang.settings is not None
+        and gang.settings.topology_spec is not None
+        and any(not pod.spec.node_name for pod in gang.pods)
+    }
+    topology: ClusterNetworkTopology | None = None
+    if specs:
+        with suppress(NotFound):
+            topology = await installation.client.get(ClusterNetworkTopology, "", DEFAULT_NAME)
+    args = plugin.args.model_dump()
+    return list(
+        gang_topology.check(
+            AREA,
+            specs,
+            topology,
+            aware=args.get("aware_network_topology", False),
+            ignored=args.get("ignore_network_topology_spec", False),
+            managed=installation.settings.extender.network_topology_manager,
+        )
+    )
 
 
 def _subject(names: list[str]) -> str:
