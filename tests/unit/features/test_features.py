@@ -14,10 +14,11 @@ from koordpy.api.core import ConfigMap, Pod
 from koordpy.api.koordinator import NodeSLO
 from koordpy.api.needs import Needs, Right
 from koordpy.api.plugin import PluginArgs
+from koordpy.api.pod_groups import KubernetesPodGroup, KubernetesPodGroupV1Alpha2, Workload
 from koordpy.compose.parts.debug import DebugPart
 from koordpy.features import catalog
 from koordpy.features.catalog import features
-from koordpy.features.feature import Feature, Part, following, shipped_definitions
+from koordpy.features.feature import Feature, Part, followed, following, shipped_definitions
 from koordpy.features.page import page
 from koordpy.features.parts import NETWORK_TOPOLOGY, PARTS, rights
 from koordpy.scheduling.interface import Permit, Plugin, Score
@@ -195,6 +196,11 @@ def test_the_role_of_a_component_is_what_its_feature_needs_besides(component: st
     given = settings.load(DEPLOY / "kustomize" / "base" / "extender" / "koordpy.yaml")
     needed = needed_rights(Part.EXTENDER, given, on) - derived(Part.EXTENDER)
     assert sorted(map(str, of_component(component))) == sorted(map(str, needed))
+
+
+def test_the_role_for_gangs_of_kubernetes_is_what_their_types_need() -> None:
+    types = (Workload, KubernetesPodGroup, KubernetesPodGroupV1Alpha2)
+    assert of_component("kubernetes-gangs") == set(following(followed(types)))
 
 
 SWITCHED = {*NETWORK_TOPOLOGY.rights, *following(NETWORK_TOPOLOGY.follows)}
