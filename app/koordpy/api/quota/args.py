@@ -29,6 +29,8 @@ class ElasticQuotaArgs(PluginArgs):
     """The amounts of the default and system quotas, and how quotas are enforced.
 
     `preemption_fits_quota` is koordpy's own: pods are evicted only if the quota then has room for the pod.
+    `revoke_exactly` is koordpy's own: the pods that are evicted from a quota in excess are chosen by all
+    resources, while Koordinator goes on with those of the last pod alone.
     """
 
     delay_evict_time: Seconds = 120.0
@@ -45,6 +47,7 @@ class ElasticQuotaArgs(PluginArgs):
     quota_snapshot_update_interval: Seconds = 120.0
     hook_plugins: tuple[HookPluginConf, ...] = Field(default=(), strict=False)
     preemption_fits_quota: bool = False
+    revoke_exactly: bool = False
 
     @model_validator(mode="before")
     @classmethod

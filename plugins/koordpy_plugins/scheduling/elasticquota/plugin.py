@@ -33,7 +33,9 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .admission import QuotaCheck, move
 from .preemption.quota_preemption import QuotaPreemption
-from .preemption.rights import RIGHTS
+from .preemption.rights import RIGHTS as PREEMPTION_RIGHTS
+from .provider import QuotaControllers
+from .rights import RIGHTS
 from .state.settings import QuotaSettings
 from .state.trees import QuotaTrees
 
@@ -41,12 +43,20 @@ _UNSEEN: StateKey[bool] = StateKey("koordpy.dev/quota-pod-unseen")
 
 
 class ElasticQuota(
-    Plugin, BeforePreFilter, PreFilter, PostFilter, Preempt, Reserve, TentativeReserve, SignPlugin
+    Plugin,
+    BeforePreFilter,
+    PreFilter,
+    PostFilter,
+    Preempt,
+    Reserve,
+    TentativeReserve,
+    SignPlugin,
+    QuotaControllers,
 ):
     """Admits pods while their quotas have room."""
 
     name = "ElasticQuota"
-    needs: ClassVar[Needs] = Needs(leads=True, rights=RIGHTS)
+    needs: ClassVar[Needs] = Needs(leads=True, rights=(*PREEMPTION_RIGHTS, *RIGHTS))
     args: ElasticQuotaArgs
     beside_kube_scheduler = True
     for_each_pod = True

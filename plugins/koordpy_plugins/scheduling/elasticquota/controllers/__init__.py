@@ -1,0 +1,1 @@
+"""The controllers of quotas, which the leader runs."""

@@ -1,0 +1,1 @@
+"""Quotas in `koordpy serve`."""
