@@ -110,6 +110,27 @@ def test_the_chart_gives_the_objects_of_an_overlay(overlay: str) -> None:
         assert found[render.key(document)] == document
 
 
+def test_gangs_and_quotas_are_those_of_the_component() -> None:
+    found = rendered({"scheduler": {"gangsAndQuotas": True}})
+    folder = render.DEPLOY / "kustomize" / "components" / "gangs-and-quotas"
+    for file in (folder / "role" / "rbac.yaml", folder / "rbac.yaml"):
+        for document in yaml.safe_load_all(file.read_text()):
+            expected = render.comparable(document)
+            own = found[render.key(expected)]
+            for part in ("rules", "roleRef", "subjects"):
+                assert own.get(part) == expected.get(part), part
+    profiles = yaml.safe_load((folder / "koordpy-profiles-gangs-and-quotas.yaml").read_text())
+    # The webhooks and the worker know the extender's profiles too.
+    shipped = [
+        document["metadata"]["name"]
+        for document in found.values()
+        if document["kind"] == "ConfigMap" and profiles in document["data"].values()
+    ]
+    assert shipped
+    with pytest.raises(HelmError, match=r"needs scheduler\.reservations"):
+        rendered({"scheduler": {"gangsAndQuotas": True, "reservations": False}})
+
+
 def test_the_chart_has_nothing_to_complain_about() -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
 

@@ -18,9 +18,12 @@ from koordpy.compose.leases import lease_rights
 from koordpy.compose.part import Certificate, Part, PartNeeds, Routes
 from koordpy.gates import serving as serving_gates
 from koordpy.http.routes.extender import endpoints
+from koordpy.http.routes.gangs import reporter
+from koordpy.http.routes.quotas import explainer
 from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.lib.verbosity import set_verbosity
+from koordpy.scheduling.explain.causes import Causes
 from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.explain.observers import Observers
 from koordpy.scheduling.extender.extender import Extender
@@ -110,7 +113,12 @@ class ExtenderPart(Part):
             node_choice=settings.node_choice,
             histories=settings.histories,
         )
-        self.observers = Observers(settings, self.profiles, self.extender.handle, decisions, process.client)
+        causes = Causes(
+            self.profiles, self.extender.histories, reporter(self.extender), explainer(self.extender)
+        )
+        self.observers = Observers(
+            settings, self.profiles, self.extender.handle, decisions, process.client, causes.shared
+        )
         self._prepare_election()
 
     def handle(self) -> Handle:

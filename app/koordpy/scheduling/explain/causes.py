@@ -50,7 +50,7 @@ class Causes:
         certain = list(self._certain(pod, life))
         if pod.spec.node_name or pod.metadata.deletion_timestamp:
             return certain
-        shared = [*self._of_gang(pod), *self._of_quota(pod)]
+        shared = self.shared(pod)
         if certain:
             return [*certain, *shared]
         if life is not None and life.cycles:
@@ -152,6 +152,10 @@ class Causes:
             "kube-scheduler retries when something changes that may help, otherwise after its backoff (1 s "
             "to 10 s) or, unschedulable, after five minutes; fix what the last attempt reports",
         )
+
+    def shared(self, pod: Pod) -> list[Cause]:
+        """Return why a pod waits because of others: those of its gang, and of its quota."""
+        return [*self._of_gang(pod), *self._of_quota(pod)]
 
     def _of_gang(self, pod: Pod) -> Iterator[Cause]:
         """Explain what the pod's gang waits for."""

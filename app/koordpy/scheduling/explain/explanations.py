@@ -9,7 +9,7 @@ Koordinator has the type, but its public sources have nothing that reads or writ
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,7 @@ from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.preemption.dry_run import Findings
 from koordpy.scheduling.profiles.profiles import Profiles
 
+from .cause import Cause
 from .settings import ExplanationSettings
 from .what_if import Rehearsal, Trial
 
@@ -52,12 +53,20 @@ class _Waiting:
 
 
 class ScheduleExplanations:
-    """Follows pods and explanations; `run` writes."""
+    """Follows pods and explanations; `run` writes.
+
+    `shared_causes` returns why a pod waits that would fit by itself: for the rest of its gang, for example.
+    """
 
     def __init__(
-        self, settings: ExplanationSettings, profiles: Profiles, handle: Handle, client: Client
+        self,
+        settings: ExplanationSettings,
+        profiles: Profiles,
+        handle: Handle,
+        client: Client,
+        shared_causes: Callable[[Pod], Sequence[Cause]] = lambda _: (),
     ) -> None:
-        self.settings = settings
+        self.settings, self._shared_causes = settings, shared_causes
         self._profiles, self._handle, self._client, self._clock = profiles, handle, client, handle.clock
         self._bucket = TokenBucket(
             settings.writes_per_second, max(1, round(settings.writes_per_second)), handle.clock
@@ -141,7 +150,8 @@ class ScheduleExplanations:
         rehearsal = Rehearsal(framework, self._handle.cluster)
         trial = rehearsal.try_pod(pod)
         findings = rehearsal.find_evictions(pod, trial)
-        status = answer(pod, trial, findings, self._clock.now(), self.settings.nodes)
+        causes = self._shared_causes(pod) if trial.best is not None else ()
+        status = answer(pod, trial, findings, self._clock.now(), self.settings.nodes, causes)
         meta = pod.metadata
         asking = [item for item in self._known if self._asked(item) == meta.key]
         ours = [item for item in asking if item.metadata.labels.get(MANAGED_BY) == OURS]
@@ -201,13 +211,15 @@ def since(pod: Pod, now: datetime) -> datetime:
     return now
 
 
-def answer(pod: Pod, trial: Trial, findings: Findings, now: datetime, nodes: int) -> dict[str, Any]:
+def answer(
+    pod: Pod, trial: Trial, findings: Findings, now: datetime, nodes: int, causes: Sequence[Cause] = ()
+) -> dict[str, Any]:
     """Return a status: the result of a cycle, and which evictions would help.
 
-    Members that do not apply are null, which clears them.
+    `causes` are why the pod waits even if it fits. Members that do not apply are null, which clears them.
     """
-    fits = trial.best is not None
-    message = None if fits else trial.message
+    fits = trial.best is not None and not causes
+    message = None if fits else "; ".join(cause.message for cause in causes) or trial.message
     meta = pod.metadata
     level: dict[str, Any] = {"schedulable": fits}
     if fits:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -19,6 +19,7 @@ from .attempt_log import AttemptLog
 from .auditor.auditor import WorkloadAuditor, metric_labels
 from .auditor.metrics import AuditorMetrics
 from .auditor.settings import AuditorSettings
+from .cause import Cause
 from .decision_stream import DecisionStreams
 from .decisions import Decisions
 from .explanations import ScheduleExplanations
@@ -35,7 +36,7 @@ class Observers:
     """Create them before the informers start; `run` does their background work.
 
     `explanations` is None if none are written; only one of several processes may run it. `events` are written
-    in the names of the profiles that support reservations.
+    in the names of the profiles that support reservations. `shared_causes` is for ScheduleExplanations.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Observers:
         handle: Handle,
         decisions: Decisions,
         client: Client | None,
+        shared_causes: Callable[[Pod], Sequence[Cause]] = lambda _: (),
     ) -> None:
         self.streams = DecisionStreams(decisions)
         self.log = AttemptLog(
@@ -68,7 +70,9 @@ class Observers:
             profiles.frameworks[name].handle.events = recorder
         self.explanations: ScheduleExplanations | None = None
         if settings.schedule_explanations.enabled and client is not None:
-            self.explanations = ScheduleExplanations(settings.schedule_explanations, profiles, handle, client)
+            self.explanations = ScheduleExplanations(
+                settings.schedule_explanations, profiles, handle, client, shared_causes
+            )
 
     async def run(self) -> None:
         """Check attempts, and write events, until cancelled."""

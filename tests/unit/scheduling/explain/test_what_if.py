@@ -13,6 +13,7 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.explain import what_if
+from koordpy.scheduling.explain.cause import Cause, Certainty
 from koordpy.scheduling.explain.explanations import answer
 from koordpy.scheduling.explain.what_if import Forecast, PlacedPod, Rehearsal, forecast
 from koordpy.scheduling.framework.framework import Framework
@@ -264,6 +265,18 @@ def test_an_explanation_names_possible_victims() -> None:
             "possibleVictims": [{"namespace": "default", "name": "low", "uid": "uid-low"}],
         }
     ]
+
+
+def test_a_pod_that_fits_alone_is_not_schedulable_while_its_gang_does_not_fit() -> None:
+    cluster = world([node("a", cpu="4")])
+    rehearsal = Rehearsal(whole(cluster), cluster)
+    trial = rehearsal.try_pod(important("p"))
+    cause = Cause(cause="GangIncomplete", certainty=Certainty.CERTAIN, message="gang g lacks pods", fix="")
+    findings = rehearsal.find_evictions(important("p"), trial)
+    alone = answer(important("p"), trial, findings, NOW, 100)
+    assert (alone["schedulable"], alone["failedMessage"]) == (True, None)
+    status = answer(important("p"), trial, findings, NOW, 100, [cause])
+    assert (status["schedulable"], status["failedMessage"]) == (False, "gang g lacks pods")
 
 
 async def test_owners_use_reserved_resources_and_other_pods_do_not() -> None:
