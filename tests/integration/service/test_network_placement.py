@@ -18,6 +18,7 @@ from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.scheduling.profiles import config as scheduler_config
@@ -66,8 +67,9 @@ class Stage:
         for block, (spine, count) in blocks.items():
             labels = {"example.com/spine": spine, "example.com/block": block}
             for number in range(count):
-                metadata = {"name": f"{block}-n{number}", "labels": labels}
-                await self.create(Node, {"metadata": metadata, "status": status})
+                metadata: Document = {"name": f"{block}-n{number}", "labels": labels}
+                await self.create(Node, {"metadata": metadata})
+                await self.client.patch_status(Node, "", metadata["name"], {"status": status})
 
     async def add_gang(self, name: str, count: int, rules: list[Document], cpu: str = "6") -> None:
         annotations = {ANNOTATION_TOPOLOGY_SPEC: json.dumps({"gatherStrategy": rules})}
@@ -125,22 +127,7 @@ async def cluster(
                 await scheduler.stop()
                 await client.close()
             return
-        written = folder / "profiles.yaml"
-        written.write_text(yaml.safe_dump(profiles(**args)))
-        document = {
-            "client": {"server": server.url},
-            "parts": ["extender"],
-            "debug": {"port": 0},
-            "extender": {
-                "port": 0,
-                "schedulerConfig": str(written),
-                "leaderElect": False,
-                "networkTopologyManager": True,
-            },
-        }
-        process = serve_process(settings.load(None, document))
-        await process.start()
-        await process.wait_ready(PATIENCE)
+        process = await serving(folder, {"server": server.url}, **args)
         configuration = beside(process.listeners["extender"].url)
         configuration["percentageOfNodesToScore"] = percentage
         scheduler = Scheduler(scheduler_config.read(configuration), client)
@@ -151,6 +138,27 @@ async def cluster(
             await scheduler.stop()
             await process.stop()
             await client.close()
+
+
+async def serving(folder: Path, access: Document, **args: Any) -> Process:
+    """Run koordpy beside a scheduler."""
+    written = folder / "profiles.yaml"
+    written.write_text(yaml.safe_dump(profiles(**args)))
+    document = {
+        "client": access,
+        "parts": ["extender"],
+        "debug": {"port": 0},
+        "extender": {
+            "port": 0,
+            "schedulerConfig": str(written),
+            "leaderElect": False,
+            "networkTopologyManager": True,
+        },
+    }
+    process = serve_process(settings.load(None, document))
+    await process.start()
+    await process.wait_ready(PATIENCE)
+    return process
 
 
 def beside(url: str) -> Document:
