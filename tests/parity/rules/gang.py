@@ -205,7 +205,7 @@ def _gang(gang: Gang) -> dict[str, Any]:
         "total": gang.settings.total,
         "mode": gang.settings.mode,
         "policy": gang.settings.match_policy,
-        "wait": round(gang.settings.wait_seconds * 1000),
+        "wait": int(gang.settings.wait_seconds * 1000 + 1e-6),
         "group": list(gang.settings.group),
         "once": gang.group.once_satisfied,
         "children": sorted(gang.children),
