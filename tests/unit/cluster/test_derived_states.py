@@ -133,9 +133,9 @@ def reserve_in_quota(trees: QuotaTrees, rng: Random) -> Undo:
         return None
     if rng.random() < 0.5:
         trees.charge(pod)
-        return lambda: trees.discharge(pod.metadata.uid)
+        return lambda: void(trees.discharge(pod.metadata.uid))
     trees.reserve(pod)
-    return lambda: trees.unreserve(pod)
+    return lambda: void(trees.unreserve(pod))
 
 
 def count_pods(counts: PodCounts, nodes: NodeSet) -> dict[str, list[int]]:

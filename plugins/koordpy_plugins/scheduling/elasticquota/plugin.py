@@ -7,15 +7,18 @@ with what the quota's pods use; between filter and Reserve, beside kube-schedule
 Source: Koordinator, `pkg/scheduler/plugins/elasticquota`.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import ClassVar
 
 from koordpy.api.core import Pod
+from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Needs
 from koordpy.api.quota.args import ElasticQuotaArgs
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     BeforePreFilter,
+    Changed,
+    ChangeHelps,
     Plugin,
     PostFilter,
     Preempt,
@@ -29,6 +32,7 @@ from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .admission import QuotaCheck, move
@@ -38,6 +42,7 @@ from .provider import QuotaControllers
 from .rights import RIGHTS
 from .state.settings import QuotaSettings
 from .state.trees import QuotaTrees
+from .waking import EVENTS, have_room
 
 _UNSEEN: StateKey[bool] = StateKey("koordpy.dev/quota-pod-unseen")
 
@@ -69,7 +74,7 @@ class ElasticQuota(
             self.trees, runtime=args.enable_runtime_quota, parents=args.enable_check_parent_quota
         )
         self.preemption = QuotaPreemption(args, handle, self.trees, self.check)
-        handle.on_forget(lambda pod, _: self.trees.unreserve(pod))
+        handle.on_forget(lambda pod, _: self._forget(pod))
 
     # --- filter ----------------------------------------------------------------------------------
 
@@ -115,8 +120,9 @@ class ElasticQuota(
         self.trees.charge(pod)
 
     def unreserve_tentatively(self, pod: Pod) -> None:
-        """Stop counting the pod tentatively."""
-        self.trees.discharge(pod.metadata.uid)
+        """Stop counting the pod tentatively; others may pass unless it is reserved now."""
+        if self.trees.discharge(pod.metadata.uid):
+            self.handle.queue.move_all(ClusterEvent(Pod, old=pod))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Check again, since the quota may have changed after filter, and count the pod as used."""
@@ -128,5 +134,19 @@ class ElasticQuota(
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Stop counting the pod as used."""
-        self.trees.unreserve(pod)
+        """Stop counting the pod as used; others may pass."""
+        self._forget(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        if self.trees.unreserve(pod):
+            self.handle.queue.move_all(ClusterEvent(Pod, old=pod))
+
+    # --- outside the cycle -----------------------------------------------------------------------
+
+    def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
+        """Quotas that change, pods that end, and nodes."""
+        return EVENTS
+
+    def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
+        """Return which refused pods their quotas have room for by now."""
+        return have_room(self.check, pods)

@@ -265,7 +265,7 @@ class Accounts:
                 self._scale_min(step, calculator, total)
             calculator.refresh(step)
             total = step.runtime
-            if step is not info:
+            if step is not info and not equal(own.total, total):
                 own.set_total(total)
         return masked(info.runtime, info.max)
 

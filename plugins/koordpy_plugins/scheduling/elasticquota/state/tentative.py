@@ -53,11 +53,12 @@ class TentativeCharges:
         charge = self._charges[pod.metadata.uid] = _Charge(pod, manager, name, amounts, kept)
         _count(charge, plus)
 
-    def discard(self, uid: str) -> None:
-        """Take back what is charged for a pod."""
+    def discard(self, uid: str) -> bool:
+        """Take back what is charged for a pod; return whether anything was."""
         charge = self._charges.pop(uid, None)
         if charge is not None:
             _count(charge, minus)
+        return charge is not None
 
     def rebuild(self, managers: Managers) -> None:
         """Charge all pods again, in new trees."""

@@ -144,14 +144,15 @@ class QuotaTrees(DerivedState):
         manager.reserve(name, pod)
         self._assumed[pod.metadata.uid] = pod
 
-    def unreserve(self, pod: Pod) -> None:
-        """Revert `reserve`; other pods are ignored."""
+    def unreserve(self, pod: Pod) -> bool:
+        """Revert `reserve`; return False for other pods."""
         if self._assumed.pop(pod.metadata.uid, None) is None:
-            return
+            return False
         name, tree = self.quota_of(pod)
         manager = self.managers.tree(tree)
         if name and manager is not None:
             manager.unreserve(name, pod)
+        return True
 
     def charge(self, pod: Pod) -> None:
         """Count a pod tentatively in its quota and the ancestors, as one that will be bound. Once counts."""
@@ -160,9 +161,9 @@ class QuotaTrees(DerivedState):
         if name and manager is not None and pod.metadata.uid not in self._assumed:
             self._tentative.add(manager, name, pod)
 
-    def discharge(self, uid: str) -> None:
-        """Revert `charge`; unknown pods are ignored."""
-        self._tentative.discard(uid)
+    def discharge(self, uid: str) -> bool:
+        """Revert `charge`; return whether the pod was charged."""
+        return self._tentative.discard(uid)
 
     def charged(self, uid: str) -> tuple[Amounts, Amounts]:
         """Return what is counted tentatively for a pod, in all and of what is not preemptible."""
@@ -184,7 +185,7 @@ class QuotaTrees(DerivedState):
     def _quota_updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
         if self._is_stale:
             return
-        if _is_same(old, quota) and not self.settings.hook_plugins:
+        if says_the_same(old, quota) and not self.settings.hook_plugins:
             return
         manager = self._managers.tree(_tree_id(quota))
         is_plain = self._is_plain(quota) and self._is_plain(old) and _is_same_place(old, quota)
@@ -309,7 +310,7 @@ def _names(quota: ElasticQuota) -> tuple[str, ...]:
     return (quota.metadata.name,)
 
 
-def _is_same(old: ElasticQuota, new: ElasticQuota) -> bool:
+def says_the_same(old: ElasticQuota, new: ElasticQuota) -> bool:
     """Return whether two versions say the same about a quota: its status alone changes all the time."""
     if old.metadata.labels != new.metadata.labels or old.spec != new.spec:
         return False

@@ -1,0 +1,154 @@
+"""A pod that its quota refused is woken when its quota has room, and only then."""
+
+import pytest
+
+from koordpy.api.core import Pod
+from koordpy.api.koordinator import ElasticQuota as ElasticQuotaObject
+from koordpy.api.meta import KubeObject
+from koordpy.scheduling.interface import ChangeHelps
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
+
+from .quota_world import World
+
+
+class Wakes:
+    """Counts how often each refused pod is woken: after every change that may help, the plugin is asked."""
+
+    def __init__(self, world: World, *refused: Pod) -> None:
+        self.world, self.refused = world, {pod.metadata.name: pod for pod in refused}
+        self.checks = 0
+        self.woken: list[str] = []
+        for kind, helps in world.plugin.events_to_register().items():
+            self._follow(kind, helps)
+        world.plugin.handle.queue.join(self)
+
+    def _follow(self, kind: type[KubeObject], helps: ChangeHelps) -> None:
+        self.world.cluster.store(kind).subscribe(
+            lambda new: self._changed(kind, helps, None, new),
+            lambda old, new: self._changed(kind, helps, old, new),
+            lambda old: self._changed(kind, helps, old, None),
+            replay=False,
+        )
+
+    def activate(self, pod: Pod) -> None:
+        """No plugin of quotas names pods itself."""
+        raise AssertionError(pod)
+
+    def move_all(self, event: ClusterEvent) -> None:
+        helps = self.world.plugin.events_to_register()[event.kind]
+        self._changed(event.kind, helps, event.old, event.new)
+
+    def _changed(
+        self,
+        kind: type[KubeObject],
+        helps: ChangeHelps,
+        old: KubeObject | None,
+        new: KubeObject | None,
+    ) -> None:
+        if not helps(old, new) or not self.refused:
+            return
+        self.checks += 1
+        pods = list(self.refused.values())
+        key = next(each for each in (new, old) if each is not None).metadata.key
+        for pod, passes in zip(pods, self.world.plugin.may_pass(pods, {kind: [key]}), strict=True):
+            if passes:
+                self.woken.append(pod.metadata.name)
+                del self.refused[pod.metadata.name]
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.node("n1", 10)
+    made.quota("top", most=10, is_parent="true")
+    made.quota("a", "top", most=4)
+    made.quota("b", "top", most=8)
+    made.quota("other", most=4)
+    return made
+
+
+def refused(world: World, name: str, quota: str, cpu: int) -> Pod:
+    pod = world.pod(name, quota, cpu)
+    assert world.filter(pod).is_rejected
+    return pod
+
+
+def test_a_pod_is_woken_when_a_pod_of_its_quota_goes_but_not_when_others_do(world: World) -> None:
+    mine, theirs = world.pod("p1", "a", 4, node="n1"), world.pod("p2", "other", 2, node="n1")
+    wakes = Wakes(world, refused(world, "p3", "a", 2))
+    world.delete(theirs)
+    assert wakes.woken == []
+    world.delete(mine)
+    assert wakes.woken == ["p3"]
+
+
+def test_only_the_pods_of_the_quota_that_has_room_are_woken(world: World) -> None:
+    mine = world.pod("p1", "a", 4, node="n1")
+    world.pod("p2", "b", 6, node="n1")
+    world.pod("p3", "other", 4, node="n1")
+    names = [refused(world, f"a{n}", "a", 2) for n in range(5)]
+    names += [refused(world, f"o{n}", "other", 2) for n in range(5)]
+    wakes = Wakes(world, *names)
+    world.delete(mine)
+    assert sorted(wakes.woken) == [f"a{n}" for n in range(5)]
+
+
+def test_a_higher_maximum_wakes_and_a_lower_one_or_a_new_status_does_not(world: World) -> None:
+    world.pod("p1", "a", 4, node="n1")
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.quota("a", "top", most=3)
+    world.quota("a", "top", most=5)
+    assert wakes.woken == []
+    checks = wakes.checks
+    quota = world.cluster.store(ElasticQuotaObject).get("quotas", "a")
+    assert quota is not None
+    world.put(
+        ElasticQuotaObject,
+        {
+            "metadata": {"name": "a", "namespace": "quotas", "labels": dict(quota.metadata.labels)},
+            "spec": {"min": quota.spec.min, "max": quota.spec.max},
+            "status": {"used": {"cpu": "4"}},
+        },
+    )
+    assert wakes.checks == checks, "a status is not worth a check"
+    world.quota("a", "top", most=6)
+    assert wakes.woken == ["p2"]
+
+
+def test_a_pod_is_woken_when_its_runtime_grows_because_a_sibling_requests_less(world: World) -> None:
+    theirs = world.pod("p1", "b", 8)
+    world.pod("p2", "a", 3, node="n1")
+    wakes = Wakes(world, refused(world, "p3", "a", 1))
+    world.pod("p4", "other", 1)
+    assert wakes.woken == []
+    world.delete(theirs)
+    assert wakes.woken == ["p3"]
+
+
+def test_a_pod_is_woken_when_nodes_are_added(world: World) -> None:
+    world.pod("p1", "b", 8)
+    world.pod("p2", "a", 3, node="n1")
+    wakes = Wakes(world, refused(world, "p3", "a", 1))
+    world.quota("top", most=20, is_parent="true")
+    assert wakes.woken == []
+    world.node("n2", 10)
+    assert wakes.woken == ["p3"]
+
+
+def test_a_pod_is_woken_when_one_that_was_counted_tentatively_is_not_bound(world: World) -> None:
+    first = world.pod("p1", "a", 4)
+    world.plugin.reserve_tentatively(CycleState(), first)
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.plugin.unreserve_tentatively(first)
+    assert wakes.woken == ["p2"]
+
+
+def test_a_bind_wakes_no_pod(world: World) -> None:
+    first = world.pod("p1", "a", 4)
+    world.plugin.reserve_tentatively(CycleState(), first)
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    assert world.plugin.reserve(CycleState(), first, "n1").is_success
+    world.plugin.unreserve_tentatively(first)
+    world.pod("p1", "a", 4, node="n1")
+    assert wakes.woken == []
