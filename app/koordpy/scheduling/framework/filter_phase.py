@@ -339,11 +339,12 @@ class FilterPhase:
                     raise Broken(as_error(f'running RemovePod on PreFilter plugin "{name}"', status, name))
 
     def tracks_pods(self, state: CycleState) -> bool:
-        """Return whether any plugin tracks hypothetically added and removed pods in this state.
+        """Return whether any Filter plugin tracks hypothetically added and removed pods in this state.
 
         If none does, a NodeSet with the pods in its overlay is all that Filter needs.
         """
-        return any(name not in state.skip_filter for name, _ in self._followers)
+        filters = {name for name, _ in self._filter}
+        return any(name in filters and name not in state.skip_filter for name, _ in self._followers)
 
     def entangled(self, state: CycleState) -> list[str]:
         """Return the Filter plugins starting with the first whose answer for a node depends on other nodes'

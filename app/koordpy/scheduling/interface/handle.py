@@ -80,7 +80,7 @@ class WhatIf(Protocol):
         ...
 
     def tracks_pods(self, state: CycleState) -> bool:
-        """Return whether any PreFilter plugin needs AddPod and RemovePod in this state."""
+        """Return whether any Filter plugin needs AddPod and RemovePod in this state."""
         ...
 
     def entangled(self, state: CycleState) -> list[str]:

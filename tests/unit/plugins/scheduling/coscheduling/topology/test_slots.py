@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface import Filter, Plugin
+from koordpy.scheduling.interface import Filter, Plugin, PreFilter
 from koordpy.scheduling.interface.cycle_state import NOMINATED_PODS_TO_IGNORE, CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import PreFilterOutcome
@@ -94,6 +95,27 @@ def test_nominations_of_the_members_themselves_do_not_count() -> None:
     assert numbers(probe(fw, members)) == {"n1": 2}
     fw.handle.nominator.add(placed("other", "", "3"), "n1")
     assert numbers(probe(fw, members)) == {"n1": 0}
+
+
+class Counting(Plugin, PreFilter):
+    """Follows the pods of an attempt, for nothing that Filter asks."""
+
+    name = "Counting"
+    added = 0
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        return None, SUCCESS
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
+        Counting.added += 1
+        return SUCCESS
+
+
+def test_plugins_that_do_not_filter_are_not_told_of_every_member_on_every_node() -> None:
+    fw = framework(world([node("n1", "s", "b"), node("n2", "s", "b")]), NodeResourcesFit, Counting)
+    Counting.added = 0
+    assert numbers(probe(fw, [member(f"m{i}") for i in range(5)])) == {"n1": 5, "n2": 5}
+    assert Counting.added == 0
 
 
 class Broken(Plugin, Filter):
