@@ -83,7 +83,7 @@ class Stage:
         return list(self.plugin.preempt(self.framework.new_state(), preemptor, proposal))
 
 
-EXACT = {"preemptionFitsQuota": True}
+EXACT: dict[str, Any] = {"preemptionFitsQuota": True}
 
 
 @pytest.mark.parametrize("args", [{}, EXACT])
@@ -117,7 +117,7 @@ def test_a_victim_that_fits_neither_the_node_nor_the_quota_is_no_error_if_the_qu
 def test_ancestors_count_where_they_are_checked() -> None:
     tree = (quota("top", "4", is_parent=True), quota("a", "4", parent="top"), quota("b", "4", parent="top"))
     more = of("b", "b1", "1", "n2", priority=1)
-    checked = {"enableCheckParentQuota": True, **EXACT}
+    checked: dict[str, Any] = {"enableCheckParentQuota": True, **EXACT}
     assert Stage(more, quotas=tree, **EXACT).found(of("a", "new", "2", priority=5)) != {}
     assert Stage(more, quotas=tree, **checked).found(of("a", "new", "2", priority=5)) == {}
 
