@@ -9,7 +9,9 @@ from koordpy.api.scheme import decode
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy_plugins.scheduling.elasticquota.admission import QUOTA_STATE
 
-from .elasticquota_runtime import World, amounts, value
+from .elasticquota_runtime import World, accepts, amounts, value
+
+__all__ = ["accepts", "run", "same"]
 
 EXCEEDED = re.compile(r"(exceedDimensions: \[)([^\]]*)(\])")
 AMOUNTS = ("used", "limit", "usedAfterRemove", "usedAfterAdd")

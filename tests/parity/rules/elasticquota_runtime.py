@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from koordpy.api import quantity
+from koordpy.api import extension, quantity
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota
-from koordpy.api.quota.info import ROOT
+from koordpy.api.quota.info import ROOT, bound_namespaces
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
@@ -106,6 +106,25 @@ class World:
 
     def refresh(self, name: str) -> None:
         self.refreshed.append([name, amounts(self.managers.of_quota(name).refresh_runtime(name))])
+
+
+def accepts(tag: str | None, case: Mapping[str, Any]) -> bool:
+    """Leave out lines in which Koordinator chooses among several quotas of a namespace by chance."""
+    bound: dict[str, set[str]] = {}
+    for event in case["events"]:
+        if event["op"] in ("addQuota", "updateQuota"):
+            quota = decode(ElasticQuota, event["quota"])
+            for namespace in bound_namespaces(quota):
+                bound.setdefault(namespace, set()).add(quota.metadata.name)
+    unclear = {namespace for namespace, names in bound.items() if len(names) > 1}
+    pods = [event["pod"] for event in case["events"] if event["op"] in ("addPod", "updatePod")]
+    if "pod" in case:
+        pods.append(case["pod"])
+    return not unclear or not any(
+        pod["metadata"].get("namespace") in unclear
+        and not (pod["metadata"].get("labels") or {}).get(extension.LABEL_QUOTA_NAME)
+        for pod in pods
+    )
 
 
 def amounts(found: Mapping[str, quantity.Quantity] | None) -> dict[str, str] | None:
