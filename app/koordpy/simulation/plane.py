@@ -81,6 +81,7 @@ class ControlPlane:
                 self._stack.enter_context(tempfile.TemporaryDirectory(prefix="koordpy-simulation-"))
             )
             if self.setup.koordpy or self.setup.webhooks:
+                await self.objects.ensure_namespace(_SERVICE[0])
                 await self._serve(folder)
             await self._schedule()
             if self._controllers or self.setup.descheduler is not None:

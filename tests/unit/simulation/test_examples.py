@@ -38,6 +38,18 @@ def test_reservations_keep_a_place_for_the_service() -> None:
 
 
 @pytest.mark.timeout(300)
+def test_a_team_gets_its_guaranteed_half_back_from_another_one() -> None:
+    alone, shared = results("quotas.yaml")
+    assert shared.pending_seconds_of["production"].p50 < 0.6 * alone.pending_seconds_of["production"].p50
+    research, production = shared.quotas["research"]["cpu"], shared.quotas["production"]["cpu"]
+    assert research.used.max == 80
+    assert production.used.max == 40
+    after = shared.series.times.index(next(at for at in shared.series.times if at > 2 * 3600 - 1800))
+    assert shared.series.quota_runtime["research"]["cpu"][after] <= 40
+    assert alone.problems == shared.problems == []
+
+
+@pytest.mark.timeout(300)
 def test_gangs_that_are_planned_whole_do_not_deadlock() -> None:
     alone, planned = results("gangs.yaml")
     assert alone.gangs is not None

@@ -30,7 +30,7 @@ from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.api import quantity
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeMetric
-from koordpy.commands import calling, colocate_explain, why
+from koordpy.commands import calling, colocate_explain, gang, quota, why
 from koordpy.commands import explain as explaining
 from koordpy.commands.debug_client import DEBUG_URL
 from koordpy.compose.parts.admission import AdmissionPart
@@ -113,8 +113,15 @@ class Demo:
         await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
         await self._step("The SLO controllers turn usage into batch resources", self._offer_batch_resources)
         await self._step("Pods are created", self._create_pods)
+        await self._step("A gang is created, under a quota", self._create_gang)
         self._to.print()
-        for show in (self._show_offer, self._show_admission, self._show_placement, self._show_relief):
+        for show in (
+            self._show_offer,
+            self._show_admission,
+            self._show_placement,
+            self._show_gang,
+            self._show_relief,
+        ):
             try:
                 await show()
             except DemoFailed as failed:
@@ -167,6 +174,12 @@ class Demo:
         running += await self._until_running("shop", {"web"}, workload.ONLINE_PODS)
         self._placed = {(pod.metadata.namespace, pod.metadata.name): pod for pod in running}
         return f"{len(running)} pods, bound through the extender, and running"
+
+    async def _create_gang(self) -> str:
+        await self.cluster.objects.create(workload.training())
+        running = await self._until_running("training", {"trainer"}, workload.TRAINERS)
+        nodes = {pod.spec.node_name for pod in running}
+        return f"{len(running)} pods, bound together, on {len(nodes)} nodes"
 
     async def _until_running(self, namespace: str, apps: set[str], count: int) -> list[Pod]:
         """Return the pods with one of these labels `app` once so many run.
@@ -249,6 +262,15 @@ class Demo:
         if not why.rejected_by(found, "LoadAwareScheduling"):
             raise DemoFailed("LoadAwareScheduling refused no node: it did not keep pods off hot nodes")
 
+    async def _show_gang(self) -> None:
+        found = await self._get("/apis/v1/gangs/training/trainer")
+        if len(found["members"]) != workload.TRAINERS:
+            raise DemoFailed(f"gang training/trainer has {len(found['members'])} members")
+        self._to.print("\n[bold]A gang[/bold]")
+        gang.show_gang(self._to, found)
+        self._to.print("\n[bold]The quotas[/bold]")
+        quota.show_tree(self._to, await self._get("/apis/v1/quotas"))
+
     async def _show_relief(self) -> None:
         relief = Relief(
             self.cluster,
@@ -286,6 +308,8 @@ class Demo:
             f"{koordpy} doctor",
             f"{koordpy} why {pod}{at}",
             f"{koordpy} why {pod} --history{at}",
+            f"{koordpy} gang show training/trainer{at}",
+            f"{koordpy} quota tree{at}",
             f"{koordpy} colocate explain {self._explained.node}",
             "kubectl get podmigrationjobs,reservations",
             *(

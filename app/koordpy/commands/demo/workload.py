@@ -5,6 +5,8 @@ The stand-in kubelets read from annotations what pods use.
 
 from typing import Any, Final
 
+from koordpy.api.extension import LABEL_QUOTA_NAME
+from koordpy.api.gang.membership import LABEL_POD_GROUP
 from koordpy.embedded.kubelet.annotations import USED_CPU, USED_MEMORY
 
 Document = dict[str, Any]
@@ -15,6 +17,7 @@ _GI: Final = 1024**3
 CRUNCH_PER_NODE: Final = 4
 SPARK_PODS: Final = 20
 ONLINE_PODS: Final = 20
+TRAINERS: Final = 4
 
 SPARK_LABELS: Final = {"sparkoperator.k8s.io/launched-by-spark-operator": "true", "app": "spark"}
 
@@ -67,6 +70,34 @@ def spark() -> list[Document]:
         }
         for number in range(SPARK_PODS)
     ]
+
+
+def training() -> Document:
+    """Return a Job whose pods are a gang, under a quota that borrows from its sibling for them."""
+    labels = {
+        "app": "trainer",
+        LABEL_POD_GROUP: "trainer",
+        LABEL_QUOTA_NAME: "training",
+    }
+    container = _container("trainer", "1", "2Gi") | {"command": ["sleep", "24h"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"namespace": "training", "name": "trainer"},
+        "spec": {
+            "completions": TRAINERS,
+            "parallelism": TRAINERS,
+            "completionMode": "Indexed",
+            "template": {
+                "metadata": {"labels": labels, "annotations": {USED_CPU: "600m", USED_MEMORY: "1Gi"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "schedulerName": "koord-scheduler",
+                    "containers": [container],
+                },
+            },
+        },
+    }
 
 
 def _deployment(
