@@ -30,10 +30,28 @@ def gang() -> None:
 
 @gang.command("list")
 @click.option("--namespace", "-n", default="", help="Only gangs of this namespace.")
+@click.option(
+    "--all-namespaces", "-A", is_flag=True, help="Gangs of all namespaces, as a plugin of kubectl too."
+)
 @server_option
 @output_option
-def list_(namespace: str, debug_server: DebugServer, output: Format) -> None:
-    """List gangs and how many of their pods are in which state."""
+@click.pass_context
+def list_(
+    this: click.Context,
+    /,
+    namespace: str,
+    all_namespaces: bool,
+    debug_server: DebugServer,
+    output: Format,
+) -> None:
+    """List gangs and how many of their pods are in which state.
+
+    As a plugin of kubectl those of the context's namespace, else of all.
+    """
+    if all_namespaces:
+        if namespace and this.get_parameter_source("namespace") is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError("--namespace and --all-namespaces cannot be combined")
+        namespace = ""
     found = get(debug_server, "/apis/v1/gangs", {"namespace": namespace} if namespace else None)
     emit(found, output, lambda to: show_list(to, found))
 

@@ -118,6 +118,8 @@ async def test_gangs_of_pod_groups_say_so(stage: Stage) -> None:
         (("gang", "show", "a/b", "-n", "c"), 1, "expected one namespace"),
         (("gang", "show", "a/b"), 1, "cannot find gang a/b"),
         (("gang", "list"), 0, "no gangs"),
+        (("gang", "list", "-A"), 0, "no gangs"),
+        (("gang", "list", "-A", "-n", "a"), 2, "cannot be combined"),
         (("quota", "tree"), 1, "plugin ElasticQuota is not enabled in any profile"),
     ],
 )
