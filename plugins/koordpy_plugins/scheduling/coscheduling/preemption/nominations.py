@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.scheduling.interface.failure import JOB_PREEMPTION_FAILURE, JOB_PREEMPTION_SUCCESS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.preemption import AT_ONCE, nominate, priority_of
@@ -36,6 +37,7 @@ class Nominations:
         changed = [
             pod for pod in pods if current.get(pod.metadata.key, "") != nodes.get(pod.metadata.key, "")
         ]
+        changed = [pod for pod in changed if not is_reserve_pod(pod)]  # those have no status
         client = self._handle.client
         if client is None or not changed:
             return {}

@@ -1,5 +1,6 @@
 """Which pods of a quota are evicted for another one of it, with Koordinator's rules and with koordpy's."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota as Quota
-from koordpy.api.scheme import decode
+from koordpy.api.scheme import decode, encode
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Victims
 from koordpy.scheduling.interface.outcome import FilterOutcome
@@ -74,6 +75,31 @@ class Stage:
             name: [victim.metadata.name for victim in victims.pods]
             for name, victims in findings.candidates.items()
         }
+
+    def has_room(self, preemptor: Pod) -> bool:
+        """Whether the pod's quota admits it."""
+        self.add(preemptor)
+        state, nodes = self.framework.new_state(), self.framework.handle.nodes.all()
+        return self.framework.run_pre_filter(state, preemptor, nodes).status.is_success
+
+    def bind(self, preemptor: Pod, node_name: str) -> None:
+        bound = decode(Pod, json.loads(encode(preemptor)))
+        bound.spec.node_name = node_name
+        self.add(bound)
+
+    def evict(self, name: str) -> Pod:
+        """Delete a pod, which is gone at once."""
+        gone = self.cluster.store(Pod).get("default", name)
+        assert gone is not None
+        self.cluster.store(Pod).discard(f"default/{name}")
+        return gone
+
+    def again(self, gone: Pod) -> Pod:
+        """The pod that a controller makes in place of one that is gone."""
+        made = decode(Pod, json.loads(encode(gone)))
+        made.metadata.name, made.metadata.uid = f"{gone.metadata.name}x", f"{gone.metadata.uid}x"
+        made.spec.node_name = ""
+        return made
 
     def reviewed(self, preemptor: Pod, **victims: list[str]) -> list[str]:
         """The nodes on which a proposal of kube-scheduler is accepted."""
