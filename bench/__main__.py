@@ -16,6 +16,7 @@ NAMES = (
     "cluster",
     "controlplane",
     "gangs",
+    "quotas",
     "simulation",
     "loadaware",
     "hotspots",
