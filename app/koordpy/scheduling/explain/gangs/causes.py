@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from koordpy.api.core import Pod
-from koordpy.api.gang.membership import LABEL_POD_GROUP, gang_name
+from koordpy.api.gang.kubernetes_group import group_name
+from koordpy.api.gang.membership import ANNOTATION_SCHEDULED_BY, LABEL_POD_GROUP, gang_name
 from koordpy.scheduling.explain.cause import Cause, Certainty
 
 from .report import GangReport
@@ -16,7 +17,15 @@ SHOWN: Final = 3
 def unknown_gang(pod: Pod) -> Iterator[Cause]:
     """Explain a pod whose gang the plugin does not know."""
     name = gang_name(pod)
-    if name:
+    if ANNOTATION_SCHEDULED_BY in pod.metadata.annotations:
+        yield _certain(
+            "GangOfKubeScheduler",
+            f"the pod belongs to group {group_name(pod)} of Kubernetes, and kube-scheduler gates gangs "
+            "itself: it, not koordpy, makes the pod wait for the others",
+            "see that the Workload or PodGroup exists and has as many pods as its minCount; "
+            "extender.kubeSchedulerGangScheduling says who gates gangs",
+        )
+    elif name:
         yield from _unknown(pod, f"{pod.metadata.namespace}/{name}")
 
 
@@ -60,7 +69,13 @@ def gang_causes(pod: Pod, gang: GangReport) -> Iterator[Cause]:
 
 
 def _unknown(pod: Pod, gang: str) -> Iterator[Cause]:
-    if pod.metadata.labels.get(LABEL_POD_GROUP):
+    if gang_name(pod) == group_name(pod):
+        yield _certain(
+            "KubernetesGroupMissing",
+            f"group {group_name(pod)} of Kubernetes, which the pod's spec names, does not exist",
+            "create the Workload (with this group), or the PodGroup of scheduling.k8s.io",
+        )
+    elif pod.metadata.labels.get(LABEL_POD_GROUP):
         yield _certain(
             "PodGroupMissing",
             f"label {LABEL_POD_GROUP} names PodGroup {gang}, which does not exist",

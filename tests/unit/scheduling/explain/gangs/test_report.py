@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.api.gang.kubernetes_group import as_member
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.explain.gangs.causes import gang_causes, unknown_gang
 from koordpy.scheduling.explain.gangs.report import GangReport, GangReporter, PlannedNode
@@ -212,3 +213,13 @@ def test_without_the_plugin_there_are_no_gangs() -> None:
     assert not reporter.is_enabled
     with pytest.raises(LookupError, match="Coscheduling is not enabled"):
         reporter.all()
+
+
+@pytest.mark.parametrize(
+    ("left", "cause"), [(True, "GangOfKubeScheduler"), (False, "KubernetesGroupMissing")]
+)
+def test_a_pod_of_a_group_of_kubernetes_is_told_who_makes_it_wait(left: bool, cause: str) -> None:
+    plain = pod("p", spec={"workloadRef": {"name": "job", "podGroup": "workers"}})
+    [found] = unknown_gang(as_member(plain, "job:workers", left_to_kube_scheduler=left))
+    assert found.cause == cause
+    assert "job:workers" in found.message
