@@ -25,6 +25,9 @@ from koordpy.scheduling.profiles.profiles import Profiles
 
 from .alike import Alike
 
+MANY = 5
+"""The number of pods from which looking ahead costs less than evaluating the nodes for each pod."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -75,7 +78,7 @@ class Planner:
         placed: dict[str, Placement] = {}
         failed: tuple[Pod, _Failed] | None = None
         plan: PlacementPlan | None = None
-        alike = Alike(len(job.pods))
+        alike = Alike(len(job.pods)) if len(job.pods) >= MANY else None
         uid = first.metadata.uid
         others = [pod for pod in job.pods if pod.metadata.uid != uid]
         left = {pod.metadata.uid for pod in job.pods}
