@@ -1,6 +1,6 @@
 """Groups of gangs as jobs: beside kube-scheduler all pending pods of a group are planned at once."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -58,10 +58,24 @@ class GangJobs:
             return None
         return Job(
             settings.group_id,
-            tuple(in_order_of_index(pending.values())),
+            tuple(self._minimums_first(settings.group, in_order_of_index(pending.values()), pod)),
             partial(self._suffices, settings.group),
             max(settings.wait_seconds, SHORTEST_SECONDS),
         )
+
+    def _minimums_first(self, group: Collection[str], pods: Sequence[Pod], first: Pod) -> Sequence[Pod]:
+        """Move what gangs have beyond their minimums to the end: it must not take the room of other gangs.
+
+        `first`, which is placed before all others, counts for the minimum of its gang.
+        """
+        if len(group) == 1:
+            return pods
+        surplus: set[str] = set()
+        for gang in self._cache.known(group):
+            mine = [pod for pod in pods if pod.metadata.key in gang.pending]
+            mine.sort(key=lambda pod: pod.metadata.uid != first.metadata.uid)
+            surplus.update(pod.metadata.uid for pod in mine[max(gang.missing, 0) :])
+        return sorted(pods, key=lambda pod: pod.metadata.uid in surplus)
 
     def _can_be_bound(self, pod: Pod) -> bool:
         """Whether kube-scheduler will ask to bind a pod: our own gate is about to be removed."""

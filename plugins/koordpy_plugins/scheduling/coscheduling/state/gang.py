@@ -86,6 +86,14 @@ class Gang:
                 return count + len(self.bound) >= self.settings.min_member
         return count >= self.settings.min_member or self.group.once_satisfied
 
+    @property
+    def missing(self) -> int:
+        """How many more pods have to find nodes until the gang has its minimum; not positive if none."""
+        has = len(self.waiting)
+        if self.settings.match_policy == WAITING_AND_RUNNING:
+            has += len(self.bound)
+        return self.settings.min_member - has
+
     # --- pods ------------------------------------------------------------------------------------
 
     def put(self, pod: Pod) -> None:

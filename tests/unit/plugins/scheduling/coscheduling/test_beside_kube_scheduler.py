@@ -8,6 +8,7 @@ from typing import Any
 from koordpy.api.core import Pod
 from koordpy.api.gang.membership import ANNOTATION_GANG_NAME
 from koordpy.api.gang.settings import (
+    ANNOTATION_GROUPS,
     ANNOTATION_MATCH_POLICY,
     ANNOTATION_MIN_AVAILABLE,
     ANNOTATION_WAITING_TIME,
@@ -139,6 +140,18 @@ async def test_gangs_that_compete_do_not_hold_half_of_what_they_need() -> None:
     assert "default/b" in gangs.why_not(second[3])
     binds = [gangs.bind(name, node_name) for name, node_name in held.items()]
     assert await asyncio.gather(*binds) == [""] * 4
+    assert gangs.is_clean()
+
+
+async def test_what_a_gang_has_beyond_its_minimum_leaves_room_for_the_others_of_its_group() -> None:
+    gangs = GangCluster()
+    group = {ANNOTATION_GROUPS: json.dumps(["default/a", "default/b"])}
+    gangs.create("a", range(5), 3, **group)
+    gangs.create("b", range(4), 3, **group)
+    found = {name: gangs.node_for(name) for name in ("b-3", "a-0", "a-1", "a-2", "b-0", "b-1")}
+    assert sorted(found.values()) == ["n0", "n0", "n1", "n1", "n2", "n2"]
+    binds = [gangs.bind(name, node_name) for name, node_name in found.items()]
+    assert await asyncio.gather(*binds) == [""] * 6
     assert gangs.is_clean()
 
 
