@@ -404,7 +404,7 @@ def pod_document(
     *,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-    priority: int = 0,
+    priority_class: str = "",
 ) -> Document:
     """Return a pod that requests CPU."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
@@ -412,7 +412,7 @@ def pod_document(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": dict(labels or {}), "annotations": dict(annotations or {})},
-        "spec": {"containers": [container], "priority": priority},
+        "spec": {"containers": [container], "priorityClassName": priority_class},
     }
 
 

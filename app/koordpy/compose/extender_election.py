@@ -1,9 +1,9 @@
 """What only one of several extenders does: schedule Reservations, run the controllers of plugins.
 
 It must be the one that kube-scheduler calls, which the others cannot know: a process that is called and does
-not lead claims the Lease, and the leader releases it. If Reservations are scheduled, binds wait for that
-behind the fence (`koordpy.scheduling.cycle.fence`), so that Reservations and pods never get the same
-resources.
+not lead claims the Lease, and the leader releases it. If Reservations are scheduled, or quotas or gangs are
+enforced, binds wait for that behind the fence (`koordpy.scheduling.cycle.fence`), so that Reservations and
+pods never get the same resources, and two processes together exceed no quota.
 """
 
 import asyncio
@@ -60,12 +60,16 @@ class ExtenderElection(Election):
             self._binds.on_asked = self._called
 
     def guard(self, catch_up: Callable[[], Awaitable[None]]) -> None:
-        """Fence the binds of this process, because added work also allocates resources of nodes.
+        """Fence the binds of this process: only the leader allocates what a write alone does not check.
 
-        `catch_up` returns once everything written before is known, and raises if that fails.
+        That is the case where added work allocates resources of nodes too, and where binds allocate more than
+        what is on a node. `catch_up` returns once everything written before is known, and raises if that
+        fails.
         """
         if self._lease is None or self.elector is None:
             return
+        if not self.works:
+            self.add("holding the Lease", _for_ever)  # there is nothing else to do with it
         self._catch_up, self._fence = catch_up, self._binds.fence
         duration = self.elector.duration
         end = (self._lease.renew_deadline + duration) / 2
@@ -171,3 +175,7 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
     task.result()
     if cancelled:
         raise asyncio.CancelledError
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()

@@ -30,6 +30,7 @@ from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates
 from koordpy.scheduling.extender.waking import Waking
 from koordpy.scheduling.framework.controllers import PluginControllers
+from koordpy.scheduling.interface import PlansJobs, TentativeReserve
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
@@ -160,6 +161,13 @@ class ExtenderPart(Part):
             self.election.add("ScheduleExplanations", self.observers.explanations.run)
         if self.network_topology is not None:
             self.election.add("network topology", self.network_topology.run)
+        beyond_nodes = (PlansJobs, TentativeReserve)
+        if any(isinstance(plugin, beyond_nodes) for each in frameworks for plugin in each.plugins):
+            self.election.guard(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        """Wait until the binds of other processes are known."""
+        await self.process.informers.catch_up(Pod)
 
     def routes(self) -> Routes:
         """Return the extender verbs."""

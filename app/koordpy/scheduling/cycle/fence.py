@@ -84,6 +84,7 @@ class Fence:
         self._breaking_off: asyncio.TimerHandle | None = None
         self._opened = asyncio.Event()
         self._waiting = 0
+        self._wanted_until = -math.inf
         self._ended = ""
 
     # --- users of the fence ----------------------------------------------------------------------
@@ -95,8 +96,12 @@ class Fence:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether any caller waits for the next term."""
-        return self._waiting > 0
+        """Whether any caller waits for the next term, or was refused because there is none."""
+        return self._waiting > 0 or self._clock.monotonic() < self._wanted_until
+
+    def want(self) -> None:
+        """Note that a caller was refused because this is no term, and will come again."""
+        self._wanted_until = self._clock.monotonic() + self._limits.patience
 
     async def entered(self, gone: Callable[[], Awaitable[None]] | None = None) -> int:
         """Wait for a term and return its number. Raises Closed after a while, or when `gone` returns."""

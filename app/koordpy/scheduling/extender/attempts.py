@@ -43,6 +43,9 @@ class Attempt:
     decision: Decision
     began: float
     """Monotonic seconds."""
+    term: int = 0
+    """The term of the fence in which nodes were filtered: in another one, other processes may have allocated
+    what no node shows, such as quotas."""
     moment: tuple[int, int] = (0, 0)
     """`NodeTable.moment` when nodes were filtered."""
     hidden_version: int = 0

@@ -220,7 +220,7 @@ class BindCycle:
         held = self.held.take(attempt.pod.metadata.uid, node_name)
         self.tentative.unreserve(attempt.pod.metadata.uid)
         if held is None:
-            status = self._filter_again(attempt, node_name)
+            status = self._filter_again(attempt, node_name, term)
             if not status.is_success:
                 return status
         else:
@@ -246,8 +246,10 @@ class BindCycle:
                 status = await placement.write(self._write(placement, term))
         return status
 
-    def _filter_again(self, attempt: Attempt, node_name: str) -> Status:
+    def _filter_again(self, attempt: Attempt, node_name: str, term: int) -> Status:
         """Run all filters on the chosen node again, unless they saw it in this attempt as it is now.
+
+        In another term of the fence they run in any case.
 
         Nothing is awaited from here to Permit, so nothing can interleave.
         """
@@ -258,6 +260,7 @@ class BindCycle:
         nodes = NodeSet(self.nodes, [node_name], np.array([row], np.int64))
         if (
             not attempt.has_kept(row)
+            or attempt.term != term
             or self.nodes.changed_since(row, attempt.moment)
             or self.nodes.hidden.version != attempt.hidden_version
         ):

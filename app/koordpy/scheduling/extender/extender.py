@@ -175,7 +175,13 @@ class Extender:
         pod_bytes = len(body) - candidates.bytes
         decision = Decision(pod, framework.profile_name, self.clock.now(), weights, pod_bytes=pod_bytes)
         attempt = Attempt(
-            pod, framework, framework.new_state(), decision, self.clock.monotonic(), pod_bytes=pod_bytes
+            pod,
+            framework,
+            framework.new_state(),
+            decision,
+            self.clock.monotonic(),
+            term=self.binds.fence.term,
+            pod_bytes=pod_bytes,
         )
         self.decisions.begin(decision)
         refusal = self.binds.supersede(attempt)

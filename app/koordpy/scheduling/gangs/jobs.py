@@ -98,6 +98,7 @@ class Jobs:
         if status is not None:
             return _rejected(status, nodes)
         if not self._fence.term:
+            self._fence.want()
             return _rejected(Status.failed(NOT_LEADING), nodes)
         return self._planned(plans, job, framework, pod, nodes)
 

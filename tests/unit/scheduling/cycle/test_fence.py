@@ -187,6 +187,17 @@ def test_a_task_whose_write_was_cancelled_continues_and_can_be_cancelled_later()
     play(scene)
 
 
+def test_a_caller_that_was_refused_makes_the_next_term_awaited_for_a_while() -> None:
+    async def scene(s: Scene) -> None:
+        assert not s.fence.is_awaited
+        s.fence.want()
+        assert s.fence.is_awaited
+        await asyncio.sleep(LIMITS.patience + 1)
+        assert not s.fence.is_awaited
+
+    play(scene)
+
+
 def test_quiet_returns_at_once_if_everything_was_answered() -> None:
     async def scene(it: Scene) -> None:
         assert (await it.write(it.win(), seconds=1)).is_success
