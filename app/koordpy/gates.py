@@ -40,7 +40,6 @@ KOORDINATOR = frozenset(
         "DisableDynamicResourceAllocationInformer",
         "DisablePodDisruptionBudgetInformer",
         "EnableBatchScheduleNodeSnapshot",
-        "GangPendingPodsConditionPatch",
         "GenericEphemeralVolume",
         "LazyReservationRestore",
         "PodDisruptionBudget",
