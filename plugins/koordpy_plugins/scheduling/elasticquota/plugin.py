@@ -129,7 +129,6 @@ class ElasticQuota(
         status = self.check.check(state.clone(), pod)
         if not (status.is_success or status.is_skip):
             return status
-        self.trees.discharge(pod.metadata.uid)
         self.trees.reserve(pod)
         return SUCCESS
 

@@ -15,6 +15,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.deprecated_resources import elastic_quota_with_present_names
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import bound_namespaces
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
@@ -42,6 +43,9 @@ _ANNOTATIONS: Final = (
     extension.ANNOTATION_QUOTA_TOTAL_RESOURCE,
 )
 
+UNSEEN_SECONDS: Final = 120.0
+"""How long a reserved pod that the watch never shows is charged."""
+
 
 class QuotaTrees(DerivedState):
     """Quotas by name, their trees, and the quotas of pods.
@@ -59,6 +63,7 @@ class QuotaTrees(DerivedState):
         self._is_stale = True
         self._assumed: dict[str, Pod] = {}
         self._tentative = TentativeCharges()
+        self._unseen: dict[str, float] = {}
         self._quotas = self.follow(ElasticQuota, self._quota_added, self._quota_updated, self._quota_deleted)
         self._by_name = self._quotas.index(_names)
         self._nodes = self.follow(Node, self._node_added, self._node_updated, self._node_deleted)
@@ -139,15 +144,31 @@ class QuotaTrees(DerivedState):
         if not name or manager is None:
             return
         info = manager.get(name)
-        if info is None or not info.has(pod) or info.is_assigned(pod):
+        if info is None or info.is_assigned(pod):
             return
+        if not info.has(pod):
+            self._charge_unseen(manager, name, pod)
+            return
+        self.discharge(pod.metadata.uid)
         manager.reserve(name, pod)
         self._assumed[pod.metadata.uid] = pod
+
+    def _charge_unseen(self, manager: PodAccounts, name: str, pod: Pod) -> None:
+        """Charge a pod that the watch has not shown yet until it does, or for a while if it is gone."""
+        now = self.cluster.clock.monotonic()
+        for uid, since in list(self._unseen.items()):
+            if now - since < UNSEEN_SECONDS:
+                break
+            del self._unseen[uid]
+            self._tentative.discard(uid)
+        if not is_reserve_pod(pod):
+            self._tentative.add(manager, name, pod)
+            self._unseen[pod.metadata.uid] = now
 
     def unreserve(self, pod: Pod) -> bool:
         """Revert `reserve`; return False for other pods."""
         if self._assumed.pop(pod.metadata.uid, None) is None:
-            return False
+            return self.discharge(pod.metadata.uid)
         name, tree = self.quota_of(pod)
         manager = self.managers.tree(tree)
         if name and manager is not None:
@@ -163,6 +184,7 @@ class QuotaTrees(DerivedState):
 
     def discharge(self, uid: str) -> bool:
         """Revert `charge`; return whether the pod was charged."""
+        self._unseen.pop(uid, None)
         return self._tentative.discard(uid)
 
     def charged(self, uid: str) -> tuple[Amounts, Amounts]:
@@ -265,7 +287,7 @@ class QuotaTrees(DerivedState):
 
     def _pod_deleted(self, pod: Pod) -> None:
         self._assumed.pop(pod.metadata.uid, None)
-        self._tentative.discard(pod.metadata.uid)
+        self.discharge(pod.metadata.uid)
         if not self._is_stale:
             self._pod_gone(pod)
 
@@ -276,7 +298,7 @@ class QuotaTrees(DerivedState):
     def _confirm(self, pod: Pod) -> None:
         if pod.spec.node_name or pod.is_terminal:
             self._assumed.pop(pod.metadata.uid, None)
-            self._tentative.discard(pod.metadata.uid)
+            self.discharge(pod.metadata.uid)
 
     # --- rebuild ---------------------------------------------------------------------------------
 

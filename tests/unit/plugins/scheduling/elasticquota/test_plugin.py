@@ -84,6 +84,15 @@ def test_a_reserved_pod_counts_once_when_the_watch_shows_it_bound(world: World) 
     assert not world.trees.unconfirmed()
 
 
+def test_a_reserved_pod_that_the_watch_has_not_shown_counts_until_it_does(world: World) -> None:
+    early, other = decode(Pod, pod_document("p1", "a", 3)), world.pod("p2", "a", 3)
+    assert world.plugin.reserve(CycleState(), early, "n1").is_success
+    assert world.filter(other).is_rejected
+    world.plugin.unreserve(CycleState(), early, "n1")
+    assert world.filter(other).is_success
+    assert not world.trees.unconfirmed()
+
+
 def test_reserved_and_charged_pods_survive_a_rebuild(world: World) -> None:
     reserved, charged = world.pod("p1", "b", 2), world.pod("p2", "b", 3)
     assert world.plugin.reserve(CycleState(), reserved, "n1").is_success
