@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from koordpy.api.core import Pod
+from koordpy.api.core import Pod, PriorityClass
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.meta import ObjectMeta
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedLoop
 from tests.faults.competing import (
@@ -194,10 +195,67 @@ async def race(cluster: Quotas) -> None:
     await cluster.assert_memory_equals_a_rebuild()
 
 
+async def reclaim(cluster: Quotas) -> None:
+    """Each of three quotas borrows what the others do not use, until they want their own, one by one."""
+    cluster.recreates = True
+    await cluster.start(nodes(3, 4))
+    names = ["a", "b", "c"]
+    for name in names:
+        await cluster.add_quota(name, 12, 4)
+    cluster.rng.shuffle(names)
+    for number, name in enumerate(names):
+        cluster.witness.evictions.clear()
+        for _ in range(12):
+            await cluster.add_member(name)
+        await cluster.settle(QUIET, LIMIT)
+        used = cluster.used()
+        share = 12000 // (number + 1)
+        assert {each: used[each] for each in names[: number + 1]} == dict.fromkeys(names[: number + 1], share)
+        assert sum(cluster.witness.evictions.values()) == (share // 1000 if number else 0)
+        assert set(cluster.witness.evictions.values()) <= {1}
+
+
+async def priorities(cluster: Quotas) -> None:
+    """Important pods of each quota preempt others of the same quota, on nodes that all quotas fill."""
+    cluster.recreates = True
+    await cluster.start(nodes(3, 4))
+    await cluster.client.create(PriorityClass(metadata=ObjectMeta(name=IMPORTANT), value=100))
+    names = ["a", "b", "c"]
+    for name in names:
+        await cluster.add_quota(name, 8, 4)
+    for _ in range(8):
+        for name in names:
+            await cluster.add_member(name)
+    await cluster.settle(QUIET, LIMIT)
+    assert sum(cluster.used().values()) == 12000
+    assert not cluster.witness.evictions
+    for _ in range(3):
+        for name in cluster.rng.sample(names, 3):
+            await cluster.add_member(name, important=True)
+        await cluster.pause()
+    await cluster.settle(QUIET, LIMIT)
+    important = [pod for pod in await cluster.pods() if pod.spec.priority == 100]
+    assert all(pod.spec.node_name for pod in important)
+    assert sum(cluster.witness.evictions.values()) <= len(important)
+
+
 EXACT = {"enableRuntimeQuota": False, "enableCheckParentQuota": True}
+REVOKING = {"monitorAllQuotas": True, "delayEvictTime": "20s", "revokePodInterval": "1s"}
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("seed", range(CONTESTS or 3))
 def test_no_quota_is_exceeded_whatever_happens(seed: int, replicas: int, tmp_path: Path) -> None:
     play(tmp_path, seed, race, EXACT, replicas=replicas)
+
+
+@pytest.mark.parametrize("seed", range(CONTESTS or 2))
+def test_quotas_that_claim_what_others_borrowed_evict_no_pod_twice(seed: int, tmp_path: Path) -> None:
+    play(tmp_path, seed, reclaim, REVOKING)
+
+
+@pytest.mark.parametrize("seed", range(CONTESTS or 2))
+def test_preemption_within_quotas_evicts_one_pod_for_each_that_needs_its_room(
+    seed: int, tmp_path: Path
+) -> None:
+    play(tmp_path, seed, priorities, {})

@@ -4,17 +4,20 @@ Source: Koordinator, `pkg/scheduler/apis/config` (`v1/types.go`, `v1/defaults.go
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, model_validator
 
 from koordpy.api import quantity
-from koordpy.api.config_model import ConfigModel, Seconds
+from koordpy.api.config_model import ConfigModel, NoEffect, Seconds
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.plugin import PluginArgs
 from koordpy.lib import int64
 
 _NO_LIMIT: Final[dict[str, str | int | float]] = {"cpu": int64.MAX // 5, "memory": int64.MAX // 5}
+
+
+_WAKING = NoEffect("pods are retried as soon as their quota has room, and only then, without snapshots")
 
 
 class HookPluginConf(ConfigModel):
@@ -43,8 +46,8 @@ class ElasticQuotaArgs(PluginArgs):
     enable_runtime_quota: bool = True
     enable_min_quota_scale: bool = True
     disable_default_quota_preemption: bool = True
-    enable_queue_hint: bool = False
-    quota_snapshot_update_interval: Seconds = 120.0
+    enable_queue_hint: Annotated[bool, _WAKING] = False
+    quota_snapshot_update_interval: Annotated[Seconds, _WAKING] = 120.0
     hook_plugins: tuple[HookPluginConf, ...] = Field(default=(), strict=False)
     preemption_fits_quota: bool = False
     revoke_exactly: bool = False

@@ -101,6 +101,10 @@ class ExtenderPart(Part):
             raise error.under(path) from None
         for line in config_model.without_effect(self.config, scheduling_config.EXTENDER):
             log.warning("%s: %s", path, line)
+        for framework in self.profiles.frameworks.values():
+            for plugin in framework.plugins:
+                for line in config_model.without_effect(plugin.args, scheduling_config.EXTENDER):
+                    log.warning("%s: arguments of %s: %s", path, plugin.name, line)
         for name, places in self.profiles.missing.items():
             log.warning(
                 "%s: plugin %s is not installed, and therefore left out: %s", path, name, ", ".join(places)

@@ -44,10 +44,10 @@ from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import PostFilterResult
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
+from koordpy.scheduling.preemption.executor import nominate
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .attempts import Attempt, Attempts
-from .post_filter import nominate
 from .wire import BindingArgs
 
 log = logging.getLogger(__name__)

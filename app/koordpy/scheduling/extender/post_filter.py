@@ -5,8 +5,8 @@ rejects whatever nodes there are, because of its quota say, or which is placed t
 plugins preempt in PostFilter, as in Koordinator. Here those plugins get their PostFilter, one pod after the
 other, in the one process that holds the Lease; meanwhile kube-scheduler goes on.
 
-A pod of a job also comes here if kube-scheduler itself found no node for it, so that no filter call followed:
-its condition says so.
+A pod also comes here if kube-scheduler itself found no node for it, so that no filter call followed, and
+could not preempt for it either: its condition says so, and it has no nomination.
 """
 
 import asyncio
@@ -15,13 +15,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
-from koordpy.cluster.client import Client
-from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.gangs.jobs import Jobs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.preemption.executor import nominate
 from koordpy.scheduling.profiles.profiles import Profiles
 
 log = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ class PostFilters:
         self._wake = asyncio.Event()
         self._leads = False
         self._used = any(framework.preempts_beside for framework in profiles.frameworks.values())
-        if self._used and jobs:
+        if self._used:
             handle.on(Pod, update=self._pod_updated)
 
     def __bool__(self) -> bool:
@@ -75,11 +74,13 @@ class PostFilters:
         self._wake.set()
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
-        """Ask for a pod of a job for which kube-scheduler has just found no node."""
+        """Ask for a pod for which kube-scheduler has just found no node."""
         if not self._leads or pod.spec.node_name or old.status.conditions == pod.status.conditions:
             return
         framework = self._profiles.of(pod.spec.scheduler_name)
-        if framework is None or not self._jobs.concerns(framework, pod):
+        if framework is None or not framework.preempts_beside:
+            return
+        if pod.status.nominated_node_name and not self._jobs.concerns(framework, pod):
             return
         told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
         if told is not None and told.status == "False" and told.reason == "Unschedulable":
@@ -147,18 +148,6 @@ class PostFilters:
         else:
             self._handle.nominator.delete(pod.metadata.uid)
         await nominate(client, pod, name)
-
-
-async def nominate(client: Client, pod: Pod, node_name: str) -> None:
-    """Write `status.nominatedNodeName`; with an empty name remove it. A failure is logged."""
-    meta = pod.metadata
-    patch = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node_name or None}}
-    try:
-        await client.patch_status(Pod, meta.namespace, meta.name, patch)
-    except NotFound:
-        pass
-    except (ApiError, ConnectionFailed) as error:
-        log.warning("pod %s cannot be nominated to node %r: %s", meta.key, node_name, error)
 
 
 def _is_pending(pod: Pod) -> bool:

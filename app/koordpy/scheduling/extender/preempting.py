@@ -49,4 +49,6 @@ class Preempting:
         agreed, status = framework.run_preempt(state, pod, proposal)
         if not status.is_success:
             log.warning("pod %s: preemption refused: %s", pod.metadata.key, status.message)
+        if not agreed:
+            self._post_filters.ask(pod)
         return agreed

@@ -137,7 +137,7 @@ class Handle:
         control, rather than beside kube-scheduler; the profile's builder sets it."""
         self._framework: WhatIf | None = None
         self._reservations: ReservationCache | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._forget_handlers: list[Callable[[Pod, str], None]] = []
         self._failure_filters: list[FailureHandler] = []
         self._failure_observers: list[FailureHandler] = []
@@ -192,7 +192,7 @@ class Handle:
 
     # --- beside the cycle ------------------------------------------------------------------------
 
-    def spawn(self, work: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[None, None, object]) -> None:
         """Run a task concurrently with the scheduling of other pods; `close` cancels it."""
         task = asyncio.create_task(work)
         self._tasks.add(task)

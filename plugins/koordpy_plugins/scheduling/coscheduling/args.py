@@ -1,10 +1,11 @@
 """The arguments of Coscheduling, with Koordinator's defaults and validation."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
 from pydantic import Field
 
-from koordpy.api.config_model import Seconds
+from koordpy.api.config_model import NoEffect, Seconds
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.plugin import PluginArgs
 
@@ -20,7 +21,7 @@ class CoschedulingArgs(PluginArgs):
 
     default_timeout: Seconds = 600.0
     controller_workers: int = 1
-    skip_check_schedule_cycle: bool = False
+    skip_check_schedule_cycle: Annotated[bool, NoEffect("attempts have no cycles to be checked")] = False
     enable_preemption: bool = False
     aware_network_topology: bool = False
     ignore_network_topology_spec: bool = False

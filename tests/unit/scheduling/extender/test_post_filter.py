@@ -4,6 +4,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from koordpy.api.core import Pod
 from koordpy.scheduling.interface import Filter, Plugin, PostFilter, PreFilter
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -123,3 +125,41 @@ async def test_pods_that_are_gone_by_then_are_not_asked_for() -> None:
 def test_without_such_a_plugin_there_is_nothing_to_run() -> None:
     assert not made(Preempts).post_filters
     assert made(Quota).post_filters
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+
+@pytest.mark.parametrize("nominated", ["", "a"])
+async def test_a_pod_that_kube_scheduler_cannot_place_gets_its_post_filter_unless_it_is_nominated(
+    nominated: str,
+) -> None:
+    e = made(Quota)
+    plugin = quota_of(e)
+    task = asyncio.ensure_future(e.post_filters.run())
+    await asyncio.sleep(0)
+    store = e.handle.cluster.store(Pod)
+    status = {"conditions": [UNSCHEDULABLE], "nominatedNodeName": nominated}
+    store.apply(pod("p", status=status))
+    store.apply(pod("q", status={"conditions": [UNSCHEDULABLE]}))
+    async with asyncio.timeout(30):
+        while not any(name == "q" for name, _ in plugin.asked):
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [name for name, _ in plugin.asked] == (["q"] if nominated else ["p", "q"])
+
+
+async def test_a_pod_whose_proposed_evictions_are_all_refused_gets_its_post_filter() -> None:
+    e = made(Quota)
+    plugin = quota_of(e)
+    task = asyncio.ensure_future(e.post_filters.run())
+    await asyncio.sleep(0)
+    body = {"Pod": pod_document("p"), "NodeNameToMetaVictims": {}}
+    assert json.loads(e.preempt(json.dumps(body).encode()))["NodeNameToMetaVictims"] == {}
+    async with asyncio.timeout(30):
+        while not plugin.asked:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert plugin.asked == [("p", "over quota")]
