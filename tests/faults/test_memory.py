@@ -118,7 +118,9 @@ def ssl_for_tests() -> ssl.SSLContext:
 
 
 def settings(folder: Path, server: str, ports: dict[str, int], parts: tuple[str, ...]) -> dict[str, Any]:
-    profiles = data.deploy("kustomize", "components", "reservations", "koordpy-profiles-reservations.yaml")
+    profiles = data.deploy(
+        "kustomize", "components", "gangs-and-quotas", "koordpy-profiles-gangs-and-quotas.yaml"
+    )
     return {
         "apiVersion": "config.koordpy.dev/v1alpha1",
         "kind": "KoordpyConfiguration",

@@ -5,6 +5,7 @@ import logging
 from typing import Final
 
 from koordpy.api.core import Pod
+from koordpy.api.scheme import DecodeError
 from koordpy.cluster import kube_scheduler_gates
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -51,7 +52,7 @@ class KubeSchedulerWatch:
         """Read the command lines of kube-scheduler's pods once; if they cannot be read, nothing changes."""
         try:
             found = await kube_scheduler_gates.kube_schedulers(self._client)
-        except (ApiError, ConnectionFailed) as error:
+        except (ApiError, ConnectionFailed, DecodeError) as error:
             log.info("whether kube-scheduler gates gangs itself is not known: %s", error)
             return
         gating = [each.pod for each in found if each.gates_gangs]

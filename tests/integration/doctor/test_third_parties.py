@@ -123,6 +123,8 @@ async def test_a_plugin_that_does_not_say_how_long_may_hold_it_for_the_longest_t
     it: Clinic, tmp_path: Path
 ) -> None:
     it.settings["extender"] = {"schedulerConfig": profiles(tmp_path, "SaysNothing")}
+    assert await it.problems() == []  # the shipped configuration waits for as long
+    it.scheduler["extenders"][1]["httpTimeout"] = "600s"
     assert "SaysNothing (900 s)" in (await it.problem()).message
     it.scheduler["extenders"][1]["httpTimeout"] = "900s"
     assert await it.problems() == []

@@ -413,7 +413,16 @@ async def test_a_worker_applies_profiles_and_another_takes_over(
             "nothing to run: .*'colocationprofile' and the feature gates leave none",
         ),
         (
-            {"selection": ["-colocationprofile", "-nodemetric", "-noderesource", "-nodeslo", "*"]},
+            {
+                "selection": [
+                    "-colocationprofile",
+                    "-nodemetric",
+                    "-noderesource",
+                    "-nodeslo",
+                    "-quotaprofile",
+                    "*",
+                ]
+            },
             PartError,
             "leave none of the controllers",
         ),

@@ -25,6 +25,7 @@ from koordpy.scheduling.cycle.plans import Plans
 from koordpy.scheduling.cycle.tentative import TentativeReserves
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import PODS, Histories
+from koordpy.scheduling.explain.remembered_pod import POD_FACTOR
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.metrics import (
     ATTEMPT_DURATION,
@@ -198,7 +199,7 @@ class Extender:
             found = self._batches.find(pod, candidates)
         if found is not None:
             kept = self._take_over(attempt, *found)
-            self.tentative.reserve(framework, attempt.state, pod)
+            self.tentative.reserve(framework, attempt.state, pod, POD_FACTOR * pod_bytes)
             self._observe(framework.profile_name, began, found[0].outcome)
             decision.took("filter", time.perf_counter() - began)
             return self._answer(attempt, kept, candidates), None
@@ -238,7 +239,7 @@ class Extender:
             self._post_filter(attempt, outcome, job)
         elif job is None:
             self.plans.found(attempt.state, pod)
-            self.tentative.reserve(framework, attempt.state, pod)
+            self.tentative.reserve(framework, attempt.state, pod, POD_FACTOR * pod_bytes)
         self.histories.filtered(pod, decision.started, outcome, fitting, message)
         answer = self._answer(attempt, kept, candidates, failed, unresolvable)
         return answer, attempt if len(kept) > 1 and framework.scores else None
@@ -255,13 +256,13 @@ class Extender:
 
     def _post_filter(self, attempt: Attempt, outcome: FilterOutcome, job: Answer | None) -> None:
         """Have plugins preempt if kube-scheduler cannot, and have a planned node offered."""
-        pod = attempt.pod
+        pod, size = attempt.pod, attempt.pod_bytes
         if job is None:
             if not outcome.prefilter.is_success:
-                self.post_filters.ask(pod, attempt.state, outcome)
+                self.post_filters.ask(pod, attempt.state, outcome, size)
         elif job.refused is not None:
             refused = job.refused
-            self.post_filters.ask(refused.pod, refused.state, refused.outcome)
+            self.post_filters.ask(refused.pod, refused.state, refused.outcome, size)
         elif job.nominate:
             self.handle.spawn(self.post_filters.nominate(pod, PostFilterResult(job.nominate, override=True)))
             attempt.framework.handle.queue.activate((pod,))
@@ -408,6 +409,7 @@ class Extender:
     def close(self, why: str) -> None:
         """Fail all binds that wait in Permit, and later ones that would have to wait; release all plans."""
         self.jobs.held.close(why)
+        self.tentative.clear()
         self.binds.close(why)
 
     # --- bookkeeping -----------------------------------------------------------------------------

@@ -31,15 +31,18 @@ REST = 3.0
 MOST_PODS = 1000
 """Pods that wait for their PostFilter; the oldest are dropped, since kube-scheduler retries them."""
 
+LARGEST = 64 << 10
+"""Bytes of the largest pod whose attempt is kept."""
+
 MOST_OUTCOMES = 16
 """Of these, the latest whose attempts are kept: the others are filtered again."""
 
 
 @dataclass(slots=True)
 class _Request:
-    pod: Pod
-    state: CycleState | None
-    outcome: FilterOutcome | None
+    key: str
+    state: CycleState | None = None
+    outcome: FilterOutcome | None = None
 
 
 class PostFilters:
@@ -59,13 +62,24 @@ class PostFilters:
         """Whether any plugin has a PostFilter beside kube-scheduler."""
         return self._used
 
-    def ask(self, pod: Pod, state: CycleState | None = None, outcome: FilterOutcome | None = None) -> None:
-        """Run PostFilter for a pod soon, with the state and outcome of its attempt if they are given."""
+    def ask(
+        self,
+        pod: Pod,
+        state: CycleState | None = None,
+        outcome: FilterOutcome | None = None,
+        size: int = 0,
+    ) -> None:
+        """Run PostFilter for a pod soon, with the state and outcome of its attempt if they are given.
+
+        `size` is about the length of the pod's JSON text: what is known of large pods is not kept.
+        """
         framework = self._profiles.of(pod.spec.scheduler_name)
         if not self._leads or framework is None or not framework.preempts_beside:
             return
         self._due.pop(pod.metadata.uid, None)
-        self._due[pod.metadata.uid] = _Request(pod, state, outcome)
+        is_kept = outcome is not None and size <= LARGEST
+        key = pod.metadata.key
+        self._due[pod.metadata.uid] = _Request(key, state, outcome) if is_kept else _Request(key)
         if len(self._due) > MOST_PODS:
             self._due.popitem(last=False)
         kept = [request for request in self._due.values() if request.outcome is not None]
@@ -94,9 +108,9 @@ class PostFilters:
         try:
             while True:
                 while self._due:
-                    _, request = self._due.popitem(last=False)
+                    uid, request = self._due.popitem(last=False)
                     began = self._clock.monotonic()
-                    await self._run(request)
+                    await self._run(uid, request)
                     await asyncio.sleep((self._clock.monotonic() - began) * REST)
                 self._wake.clear()
                 await self._wake.wait()
@@ -104,9 +118,9 @@ class PostFilters:
             self._leads = False
             self._due.clear()
 
-    async def _run(self, request: _Request) -> None:
-        pod = self._pods.by_key(request.pod.metadata.key)
-        if pod is None or pod.metadata.uid != request.pod.metadata.uid or not _is_pending(pod):
+    async def _run(self, uid: str, request: _Request) -> None:
+        pod = self._pods.by_key(request.key)
+        if pod is None or pod.metadata.uid != uid or not _is_pending(pod):
             return
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
         framework = self._profiles.of(pod.spec.scheduler_name)
