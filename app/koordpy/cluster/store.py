@@ -40,7 +40,7 @@ class Index(Generic[T]):
         self._objects: dict[str, dict[str, T]] = {}
 
     def get(self, value: str) -> list[T]:
-        """Return the objects with a value."""
+        """Return the objects with a value, in the order in which they got it."""
         return list(self._objects.get(value, {}).values())
 
     def __contains__(self, value: object) -> bool:
@@ -52,9 +52,19 @@ class Index(Generic[T]):
         for value in self._values_of(obj):
             self._objects.setdefault(value, {})[key] = obj
 
+    def update(self, key: str, old: T, obj: T) -> None:
+        """Put an object in the place of its former version, whose values it keeps in their order."""
+        values = set(self._values_of(obj))
+        self._remove(key, (value for value in self._values_of(old) if value not in values))
+        for value in values:
+            self._objects.setdefault(value, {})[key] = obj
+
     def remove(self, key: str, obj: T) -> None:
         """Remove an object as it was added (the store calls this)."""
-        for value in self._values_of(obj):
+        self._remove(key, self._values_of(obj))
+
+    def _remove(self, key: str, values: Iterable[str]) -> None:
+        for value in values:
             objects = self._objects.get(value)
             if objects is not None:
                 objects.pop(key, None)
@@ -195,9 +205,10 @@ class Store(Generic[T]):
             old = None
         self._objects[key] = obj
         for index in self._indexes.values():
-            if old is not None:
-                index.remove(key, old)
-            index.add(key, obj)
+            if old is None:
+                index.add(key, obj)
+            else:
+                index.update(key, old, obj)
         for on_add, on_update, _ in self._subscriptions:
             try:
                 if old is None:

@@ -146,7 +146,7 @@ def _namespaces(infos: Iterable[QuotaInfo]) -> Iterator[Finding]:
         if len(names) > 1:
             yield AREA.problem(
                 f"namespace {namespace}",
-                f"is bound to {len(names)} quotas ({', '.join(sorted(names)[:3])}); the first by name counts",
+                f"is bound to {len(names)} quotas ({', '.join(sorted(names)[:3])}); the oldest counts",
                 f"name it in the annotation {extension.ANNOTATION_QUOTA_NAMESPACES} of one of them",
             )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from koordpy.api import extension
+from koordpy.api.koordinator import ElasticQuota
 
 from .info import DEFAULT
 
@@ -20,8 +21,17 @@ class QuotasOfNamespaces(Protocol):
         ...
 
     def bound_to(self, namespace: str) -> Iterable[str]:
-        """Return the names of the quotas whose annotation binds a namespace."""
+        """Return the names of the quotas whose annotation binds a namespace, the oldest first."""
         ...
+
+
+def oldest_first(quotas: Iterable[ElasticQuota]) -> list[ElasticQuota]:
+    """Return quotas by age; those of one second (or without timestamps) stay in the order that they have.
+
+    Where a namespace is bound to several quotas, Koordinator takes the first of an unordered index, which is
+    mostly the one that was bound first.
+    """
+    return sorted(quotas, key=lambda quota: quota.metadata.creation_timestamp or "")
 
 
 def quota_name(
@@ -29,12 +39,12 @@ def quota_name(
 ) -> str:
     """Return the quota of a pod: the one that its label names, its namespace's, or the default one.
 
-    The label counts even if there is no such quota. If a namespace is bound to several quotas, the first by
-    name counts. With `label_only` (the gate DisableDefaultQuota) a pod without label has none, "".
+    The label counts even if there is no such quota. If a namespace is bound to several quotas, the first of
+    them counts. With `label_only` (the gate DisableDefaultQuota) a pod without label has none, "".
     """
     label = labels.get(extension.LABEL_QUOTA_NAME, "")
     if label or label_only:
         return label
     if quotas.has_own(namespace):
         return namespace
-    return min(quotas.bound_to(namespace), default=DEFAULT)
+    return next(iter(quotas.bound_to(namespace)), DEFAULT)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import bound_namespaces
-from koordpy.api.quota.membership import quota_name
+from koordpy.api.quota.membership import oldest_first, quota_name
 from koordpy.cluster.cluster import Cluster
 
 
@@ -28,5 +28,6 @@ class QuotaMembership:
         return self._quotas.get(namespace, namespace) is not None
 
     def bound_to(self, namespace: str) -> Iterable[str]:
-        """Return the names of the quotas whose annotation binds a namespace."""
-        return (quota.metadata.name for quota in self._by_namespace.get(namespace))
+        """Return the names of the quotas whose annotation binds a namespace, the oldest first."""
+        bound = self._by_namespace.get(namespace)
+        return (quota.metadata.name for quota in (bound if len(bound) < 2 else oldest_first(bound)))

@@ -16,7 +16,7 @@ class Quotas:
         return namespace == "own"
 
     def bound_to(self, namespace: str) -> Iterable[str]:
-        return ["second", "first"] if namespace in ("bound", "own") else []
+        return ["older", "newer"] if namespace in ("bound", "own") else []
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ class Quotas:
     [
         ("team", "own", "team"),
         ("", "own", "own"),
-        ("", "bound", "first"),
+        ("", "bound", "older"),
         ("", "other", DEFAULT),
-        (None, "bound", "first"),
+        (None, "bound", "older"),
     ],
 )
 def test_the_label_decides_then_the_namespace_then_the_default(

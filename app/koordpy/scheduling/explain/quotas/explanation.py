@@ -10,7 +10,7 @@ from koordpy.api.output_model import OutputModel
 from koordpy.api.quantity import UNSET, Quantity, parse
 from koordpy.api.quota.amounts import plus
 from koordpy.api.quota.info import DEFAULT, bound_namespaces
-from koordpy.api.quota.membership import quota_name
+from koordpy.api.quota.membership import oldest_first, quota_name
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
 from koordpy.cluster.cluster import Cluster
@@ -199,7 +199,7 @@ class _Namespaces:
     def __init__(self, quotas: Iterable[ElasticQuota]) -> None:
         self._own: set[str] = set()
         self._bound: dict[str, list[str]] = {}
-        for quota in quotas:
+        for quota in oldest_first(quotas):
             meta = quota.metadata
             if meta.namespace == meta.name:
                 self._own.add(meta.name)
