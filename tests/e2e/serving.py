@@ -21,28 +21,38 @@ Document = dict[str, Any]
 
 
 class Koordpy:
-    """`koordpy serve` with the extender and the debug API, and its configuration as files."""
+    """`koordpy serve` with the extender and the debug API, and its configuration as files.
+
+    With `webhooks` it serves these too, by URL; register them before (`register_webhooks`).
+    """
 
     def __init__(
         self,
         plane: ControlPlane,
         folder: Path,
         gates: Mapping[str, bool] = MappingProxyType({}),
+        *,
+        webhooks: bool = False,
         **extender: Any,
     ) -> None:
         self.ports = {part: free_port() for part in ("extender", "debug")}
         self.config = folder / "koordpy.yaml"
-        self.config.write_text(
-            yaml.safe_dump(
-                {
-                    "parts": ["extender", "debug"],
-                    "featureGates": dict(gates),
-                    "client": {"kubeconfig": str(plane.kubeconfig)},
-                    "extender": {"port": self.ports["extender"], **extender},
-                    "debug": {"port": self.ports["debug"]},
-                }
-            )
-        )
+        document: Document = {
+            "parts": ["extender", "debug"],
+            "featureGates": dict(gates),
+            "client": {"kubeconfig": str(plane.kubeconfig)},
+            "extender": {"port": self.ports["extender"], **extender},
+            "debug": {"port": self.ports["debug"]},
+        }
+        if webhooks:
+            document["parts"].append("admission")
+            document["admission"] = {
+                "bindAddress": "127.0.0.1",
+                "port": free_port(),
+                "certDir": str(folder / "certs"),
+                "certificates": {"mode": "secret", "host": "127.0.0.1"},
+            }
+        self.config.write_text(yaml.safe_dump(document))
         code = "from koordpy.cli import main; main()"
         arguments = ["-c", code, "serve", "--config", str(self.config)]
         self.process = Process("koordpy", [Path(sys.executable), *arguments], folder)
@@ -75,6 +85,13 @@ class Koordpy:
 
     def _is_ready(self) -> bool:
         return loopback.is_ready(self.debug_url + "/readyz")
+
+
+def register_webhooks(plane: ControlPlane) -> None:
+    """Create koordpy's namespace and the configurations of its webhooks, which a server then completes."""
+    create(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}})
+    for file in ("mutating.yaml", "validating.yaml"):
+        plane.kubectl("create", "-f", str(data.deploy("webhooks", file)))
 
 
 def create(plane: ControlPlane, *documents: Document) -> None:

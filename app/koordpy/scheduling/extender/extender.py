@@ -57,7 +57,7 @@ from .node_choice import Chooser
 from .post_filter import PostFilters
 from .pre_enqueue import UngatedPods
 from .preempting import Preempting
-from .rejections import failures, not_enqueued
+from .rejections import failures, node_awaited, not_enqueued
 from .scoring import score_kept, score_others
 from .settings import NodeChoice
 from .wire import BadBody
@@ -222,7 +222,7 @@ class Extender:
             self.histories.broke(pod, outcome.error.message)
             return wire.error_result(outcome.error.message), None
         kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
-        failed, unresolvable = failures(outcome)
+        failed, unresolvable = failures(outcome, node_awaited(pod, self.nodes))
         for name in unknown:
             unresolvable[name] = f'node "{name}" is not known to koordpy (yet)'
         fitting = len(kept)
@@ -264,7 +264,8 @@ class Extender:
             refused = job.refused
             self.post_filters.ask(refused.pod, refused.state, refused.outcome, size)
         elif job.nominate:
-            self.handle.spawn(self.post_filters.nominate(pod, PostFilterResult(job.nominate, override=True)))
+            planned = PostFilterResult(job.nominate, override=True)
+            self.handle.spawn(self.post_filters.nominate(pod, planned, is_planned=True))
             attempt.framework.handle.queue.activate((pod,))
 
     def _take_over(self, attempt: Attempt, ranking: Ranking, row: int) -> NodeSet:

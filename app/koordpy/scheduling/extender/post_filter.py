@@ -34,6 +34,13 @@ MOST_PODS = 1000
 LARGEST = 64 << 10
 """Bytes of the largest pod whose attempt is kept."""
 
+NOMINATE_AGAIN = 10.0
+"""Seconds before the same nomination of a pod is written again.
+
+kube-scheduler clears nominations of pods that it does not place. Each time it then tries the pod again at
+once, so that writing them as often would have it try such a pod without end.
+"""
+
 MOST_OUTCOMES = 16
 """Of these, the latest whose attempts are kept: the others are filtered again."""
 
@@ -52,6 +59,8 @@ class PostFilters:
         self._profiles, self._handle, self._jobs = profiles, handle, jobs
         self._pods, self._clock = handle.cluster.store(Pod), handle.clock
         self._due: OrderedDict[str, _Request] = OrderedDict()
+        self._written: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        """Which node was written to the status of a pod, by UID, and when."""
         self._wake = asyncio.Event()
         self._leads = False
         self._used = any(framework.preempts_beside for framework in profiles.frameworks.values())
@@ -152,16 +161,37 @@ class PostFilters:
             return None
         return pod, state, outcome
 
-    async def nominate(self, pod: Pod, result: PostFilterResult) -> None:
-        """Write a pod's nomination, unless it has it already."""
+    async def nominate(self, pod: Pod, result: PostFilterResult, *, is_planned: bool = False) -> None:
+        """Write a pod's nomination, unless it has it already.
+
+        Unless its place is planned, a nomination that it had a moment ago is not written again: the pod is
+        only nominated here, which keeps its place from pods that koordpy filters.
+        """
         client, name = self._handle.client, result.nominated_node_name
         if client is None or pod.status.nominated_node_name == name:
             return
-        if name:
-            self._handle.nominator.add(pod, name)
+        uid, now = pod.metadata.uid, self._clock.monotonic()
+        if not name:
+            self._handle.nominator.delete(uid)
         else:
-            self._handle.nominator.delete(pod.metadata.uid)
+            self._handle.nominator.add(pod, name)
+            if not is_planned and self._is_written(uid, name, now):
+                return
         await nominate(client, pod, name)
+
+    def _is_written(self, uid: str, node_name: str, now: float) -> bool:
+        """Return whether a nomination was written a moment ago; if not, remember that it is written now."""
+        while self._written:
+            oldest, (_, written) = next(iter(self._written.items()))
+            if now - written < NOMINATE_AGAIN and len(self._written) < MOST_PODS:
+                break
+            del self._written[oldest]
+        known = self._written.get(uid)
+        if known is not None and known[0] == node_name:
+            return True
+        self._written[uid] = (node_name, now)
+        self._written.move_to_end(uid)
+        return False
 
 
 def _is_pending(pod: Pod) -> bool:

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from koordpy.cluster.nodes import NodeSet
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
+from koordpy.scheduling.preemption.executor import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
+from koordpy.scheduling.preemption.importance import priority_of
 
 
 def not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
@@ -17,8 +20,11 @@ def not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
     return FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), prefilter=status, error=error)
 
 
-def failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
-    """Rejected nodes with their messages: where kube-scheduler may help by preemption, and others."""
+def failures(outcome: FilterOutcome, awaited: str = "") -> tuple[dict[str, str], dict[str, str]]:
+    """Rejected nodes with their messages: where kube-scheduler may help by preemption, and others.
+
+    `awaited` is the node on which victims of the pod terminate (`node_awaited`), empty if there is none.
+    """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     if not (outcome.refusals or outcome.absent) and outcome.prefilter.is_success:
@@ -26,8 +32,42 @@ def failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
     refused: Iterable[tuple[Status, Sequence[str]]] = outcome.failed()
     if not outcome.prefilter.is_success:
         # Whatever pods kube-scheduler evicts from one node, the pod would be rejected again.
-        return failed, dict.fromkeys(outcome.nodes.names, outcome.prefilter.message)
+        unresolvable = dict.fromkeys(outcome.nodes.names, outcome.prefilter.message)
+        if awaited in unresolvable:
+            failed[awaited] = unresolvable.pop(awaited)
+        return failed, unresolvable
     for status, names in refused:
         hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         (unresolvable if hopeless else failed).update(dict.fromkeys(names, status.message))
     return failed, unresolvable
+
+
+def node_awaited(pod: Pod, nodes: NodeTable) -> str:
+    """Return the node that a pod is nominated to, if pods that were preempted terminate there; else "".
+
+    kube-scheduler clears the nomination of a pod that fits nowhere, and then tries all pods up to its
+    priority again at once, this one too. It keeps the nomination only while it sees such a victim on the
+    nominated node, and only if evictions may help there.
+
+    Source: Kubernetes, `PodEligibleToPreemptOthers` of the plugin DefaultPreemption.
+    """
+    name = pod.status.nominated_node_name
+    row = nodes.row_of(name) if name else None
+    if row is None:
+        return ""
+    priority = priority_of(pod)
+    terminating = (
+        other
+        for other in nodes.pods_on(row)
+        if other.metadata.deletion_timestamp is not None and priority_of(other) < priority
+    )
+    return name if any(map(_was_preempted, terminating)) else ""
+
+
+def _was_preempted(pod: Pod) -> bool:
+    return any(
+        condition.type == DISRUPTION_TARGET
+        and condition.status == "True"
+        and condition.reason == PREEMPTION_BY_SCHEDULER
+        for condition in pod.status.conditions
+    )
