@@ -145,7 +145,10 @@ def amounts(found: Mapping[str, quantity.Quantity] | None) -> dict[str, str] | N
 
 
 def run(case: dict[str, Any], tag: str | None, *, newest_first: bool = False) -> object:
-    world = World(case, newest_first=newest_first)
+    return answer(World(case, newest_first=newest_first), case)
+
+
+def answer(world: World, case: Mapping[str, Any]) -> dict[str, Any]:
     for name in case.get("refresh") or ():
         world.refresh(name)
     trees = {}
@@ -166,12 +169,14 @@ def run(case: dict[str, Any], tag: str | None, *, newest_first: bool = False) ->
 
 
 def same(ours: Any, expected: Any, case: dict[str, Any]) -> bool:
-    lenient = any(event["op"] == "replaceQuotas" for event in case["events"])
-    if _normal(ours, lenient) == _normal(expected, lenient):
+    if agree(ours, expected, case):
         return True
-    return depends_on_chance(case) and (
-        _normal(run(case, None, newest_first=True), lenient) == _normal(expected, lenient)
-    )
+    return depends_on_chance(case) and agree(run(case, None, newest_first=True), expected, case)
+
+
+def agree(ours: Any, expected: Any, case: Mapping[str, Any]) -> bool:
+    lenient = any(event["op"] == "replaceQuotas" for event in case["events"])
+    return bool(_normal(ours, lenient) == _normal(expected, lenient))
 
 
 def _normal(answer: Any, lenient: bool) -> Any:
