@@ -19,6 +19,7 @@ from koordpy.scheduling.interface import (
     BeforePreFilter,
     Changed,
     ChangeHelps,
+    EnqueueExtensions,
     Plugin,
     PostFilter,
     Preempt,
@@ -56,6 +57,7 @@ class ElasticQuota(
     Reserve,
     TentativeReserve,
     SignPlugin,
+    EnqueueExtensions,
     QuotaControllers,
 ):
     """Admits pods while their quotas have room."""

@@ -1,3 +1,4 @@
+import inspect
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -8,6 +9,7 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.api.plugin import PluginArgs
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
+from koordpy.scheduling import interface
 from koordpy.scheduling.interface import (
     Filter,
     FindOneNode,
@@ -298,3 +300,25 @@ def test_every_installed_plugin_is_known_by_its_own_name() -> None:
 def test_a_plugin_with_neither_form_of_a_point_cannot_be_defined() -> None:
     with pytest.raises(TypeError, match="must define filter or filter_nodes"):
         type("Half", (Plugin, Filter), {"name": "Half"})
+
+
+def test_every_plugin_declares_what_it_implements() -> None:
+    """A method of a role that a plugin does not inherit is never called."""
+    roles = [
+        each
+        for each in vars(interface).values()
+        if inspect.isclass(each)
+        and each.__module__.startswith(interface.__name__)
+        and not getattr(each, "_is_protocol", False)
+    ]
+    plugins = installed()
+    assert "ElasticQuota" in plugins
+    for name, plugin in plugins.items():
+        declared = {method for role in roles if issubclass(plugin, role) for method in _methods(role)}
+        for role in roles:
+            own = _methods(role) - declared
+            assert not own or not own <= set(dir(plugin)), f"{name} does not inherit {role.__name__}"
+
+
+def _methods(role: type) -> set[str]:
+    return {name for name, value in vars(role).items() if inspect.isfunction(value) and name[0] != "_"}
