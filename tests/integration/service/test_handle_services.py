@@ -13,7 +13,6 @@ from koordpy.api.core import ConfigMap, Pod
 from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
-from koordpy.scheduling.extender.waking import WOKEN
 from koordpy.scheduling.interface import (
     Binding,
     ChangeHelps,
@@ -27,7 +26,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.auditor import RecordType
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
+from koordpy.scheduling.interface.pod_queues import WOKEN, ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import registry
 from tests.integration.service.scheduling import node_of, scheduling, shipped

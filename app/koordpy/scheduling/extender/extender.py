@@ -218,7 +218,7 @@ class Extender:
         decision.took("filter", time.perf_counter() - began)
         if outcome.error is not None:
             decision.fail("error", outcome.error)
-            self._failed(attempt, outcome.error, outcome)
+            self._failed(attempt, outcome.error, outcome, job)
             self.histories.broke(pod, outcome.error.message)
             return wire.error_result(outcome.error.message), None
         kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
@@ -234,7 +234,7 @@ class Extender:
             if status.is_success:
                 status = Status(Code.UNSCHEDULABLE, (outcome.message(),))
             decision.fail("unschedulable", status)
-            self._failed(attempt, status, outcome)
+            self._failed(attempt, status, outcome, job)
             message = status.message
             self._post_filter(attempt, outcome, job)
         elif job is None:
@@ -427,14 +427,15 @@ class Extender:
         elif attempt.placement is None:
             self.attempts.discard(attempt)
 
-    def _failed(self, attempt: Attempt, status: Status, outcome: FilterOutcome) -> None:
+    def _failed(self, attempt: Attempt, status: Status, outcome: FilterOutcome, job: Answer | None) -> None:
         self.plans.failed(attempt.pod)
         result = "unschedulable" if status.is_rejected else "error"
         counter(ATTEMPTS, result, attempt.framework.profile_name).inc()
         histogram(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
             self.clock.monotonic() - attempt.began
         )
-        failure = Failure(attempt.pod, status, state=attempt.state, outcome=outcome)
+        refused_by = job.refused_by if job is not None else frozenset[str]()
+        failure = Failure(attempt.pod, status, state=attempt.state, outcome=outcome, refused_by=refused_by)
         attempt.framework.handle.report_failure(failure)
 
     @staticmethod

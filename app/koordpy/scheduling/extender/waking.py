@@ -10,7 +10,7 @@ in its own queue (`pkg/scheduler/frameworkext/eventhandlers`).
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -25,12 +25,9 @@ from koordpy.scheduling.framework.metrics import PODS_WOKEN, counter
 from koordpy.scheduling.interface import ChangeHelps, EnqueueExtensions, Plugin
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
+from koordpy.scheduling.interface.pod_queues import WOKEN, ClusterEvent
 
 log = logging.getLogger(__name__)
-
-WOKEN = "koordpy.dev/woken-at"
-"""The annotation: when koordpy last requested another attempt."""
 
 GATHERED_SECONDS = 1.0
 """How long changes are batched."""
@@ -110,7 +107,7 @@ class Waking:
 
     def _failed(self, waiting: list[_Waiting], failure: Failure) -> bool:
         for each in waiting:
-            if each.names.intersection(_refusing(failure)):
+            if not each.names.isdisjoint(failure.plugins):
                 _remember(each.refused, failure.pod.metadata.uid, failure.pod)
         return False
 
@@ -186,15 +183,6 @@ class Waking:
 
 def _reruns_of(plugin: object) -> tuple[str, ...]:
     return plugin.reruns if isinstance(plugin, Plugin) else ()
-
-
-def _refusing(failure: Failure) -> Iterator[str]:
-    """Yield the plugins that had a part in a failure."""
-    yield failure.status.plugin
-    if failure.outcome is not None:
-        yield failure.outcome.prefilter.plugin
-        for refusals in failure.outcome.refusals:
-            yield refusals.plugin
 
 
 def _remember(known: dict[str, Any], key: str, value: Any) -> None:

@@ -41,7 +41,8 @@ NOT_LEADING = (
 class Answer:
     """The result of a filter call for a pod of a job.
 
-    `planned` is set if the job was planned just now, `refused` if it was and does not fit. `nominate` is the
+    `planned` is set if the job was planned just now, `refused` if it was and does not fit. `refused_by` are
+    the plugins that are the reason if it does not fit, whether planned just now or before. `nominate` is the
     planned node of the pod if kube-scheduler has not offered it and must be made to.
     """
 
@@ -50,6 +51,7 @@ class Answer:
     refused: NoRoom | None = None
     planned: HeldPlan | None = None
     nominate: str = ""
+    refused_by: frozenset[str] = frozenset()
 
 
 class Jobs:
@@ -58,11 +60,13 @@ class Jobs:
     def __init__(self, profiles: Profiles, handle: Handle, fence: Fence) -> None:
         self._fence, self._nodes = fence, handle.nodes
         self._handle = handle
-        self._planners = {
-            name: plugins[0][1]
+        deciding = {
+            name: plugins[0]
             for name, framework in profiles.frameworks.items()
             if (plugins := framework.enabled.at("pre_filter", PlansJobs))
         }
+        self._planners = {profile: plugin for profile, (_, plugin) in deciding.items()}
+        self._names = {profile: name for profile, (name, _) in deciding.items()}
         self._planner = Planner(profiles, handle)
         self.held = HeldPlans(handle, fence, self._planner.place_again)
         self._refusals = Refusals(handle) if self._planners else None
@@ -94,9 +98,9 @@ class Jobs:
         job = plans.job_of(pod)
         if job is None:
             return None
-        status = self._refusals.take(pod)
-        if status is not None:
-            return _rejected(status, nodes)
+        refusal = self._refusals.take(pod)
+        if refusal is not None:
+            return replace(_rejected(refusal.status, nodes), refused_by=refusal.refused_by)
         if not self._fence.term:
             self._fence.want()
             return _rejected(Status.failed(NOT_LEADING), nodes)
@@ -137,9 +141,12 @@ class Jobs:
                 log.exception("planning %s failed", job.id)
                 plans.job_refused(job, Status.failed(error))
                 raise
+        refused_by = frozenset[str]()
         if isinstance(result, NoRoom):
             plans.job_refused(job, result.status)
-            self._refusals.add(job, pod, result.status)
+            # The plugin that plans jobs knows which changes of a job itself may help.
+            refused_by = result.refused_by | {self._names[framework.profile_name]}
+            self._refusals.add(job, pod, result.status, refused_by)
             label = "unschedulable" if result.status.is_rejected else "error"
         else:
             held = self.held.hold(result)
@@ -155,7 +162,7 @@ class Jobs:
             answer = self._held(held, pod, nodes) if first is None else _rejected(first, nodes)
             return replace(answer, planned=held)
         rejected = _rejected(result.status, nodes)
-        return Answer(rejected.state, rejected.outcome, refused=result)
+        return Answer(rejected.state, rejected.outcome, refused=result, refused_by=refused_by)
 
     def _held(self, plan: HeldPlan, pod: Pod, nodes: NodeSet) -> Answer:
         """Answer with the node that is held for a pod, or with another one of those offered."""

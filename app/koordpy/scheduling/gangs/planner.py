@@ -49,6 +49,7 @@ class NoRoom:
 
     `status` is what all its pods are told. `pod` is the first one without a node, `state` and `outcome` are
     those of its cycle, in which the pods before it had their nodes; `outcome` is None if a plugin failed.
+    `refused_by` are the plugins that are the reason.
     """
 
     job: Job
@@ -56,6 +57,7 @@ class NoRoom:
     pod: Pod
     state: CycleState
     outcome: FilterOutcome | None
+    refused_by: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ class Planner:
             )
             return NoRoom(job, Status.unresolvable(text), first, CycleState(), None)
         pod, why = failed
-        return NoRoom(job, _no_room(job, len(placed), pod, why), pod, why.state, why.outcome)
+        status = _no_room(job, len(placed), pod, why)
+        return NoRoom(job, status, pod, why.state, why.outcome, _refusing(why))
 
     def place_again(self, pod: Pod, nodes: NodeSet) -> Placement | Status:
         """Place one pod of a planned job on other nodes; what it had must be released before."""
@@ -180,6 +183,11 @@ class Planner:
         if not status.is_success:
             placement.roll_back(status.message)
         return placement, status
+
+
+def _refusing(failed: _Failed) -> frozenset[str]:
+    seen = failed.outcome.plugins if failed.outcome is not None else ()
+    return frozenset((failed.status.plugin, *seen))
 
 
 def _no_room(job: Job, placed: int, pod: Pod, failed: _Failed) -> Status:

@@ -1,6 +1,7 @@
 """Jobs that did not fit: their other pods are told so without planning the job again for each of them.
 
-A refusal holds until something may have made room. That a pod came or was moved makes none.
+A refusal holds until something may have made room. That a pod came or was moved makes none. Nor does it hold
+for a pod that was woken since, because a plugin expects it to pass.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from koordpy.cluster.nodes import NodeTable
 from koordpy.lib.bounded_lru import BoundedLru
 from koordpy.scheduling.interface import Job
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.pod_queues import WOKEN
 from koordpy.scheduling.interface.status import Status
 
 SECONDS = 30.0
@@ -25,11 +27,16 @@ REFUSED_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class Refusal:
+    """What a pod is to be told, and the plugins that are the reason."""
+
     status: Status
+    refused_by: frozenset[str]
     at: float
     """Monotonic seconds."""
     released: int
+    woken: str
+    """When the pod had been woken last."""
 
 
 class Refusals:
@@ -37,7 +44,7 @@ class Refusals:
 
     def __init__(self, handle: Handle) -> None:
         self._clock, self._nodes = handle.clock, handle.nodes
-        self._untold: BoundedLru[str, _Refusal] = BoundedLru("refused pods of jobs", REFUSED_BYTES)
+        self._untold: BoundedLru[str, Refusal] = BoundedLru("refused pods of jobs", REFUSED_BYTES)
         self._releases = _Releases(handle.nodes)
         handle.on(Node, self._releases.changed, lambda _, node: self._releases.changed(node))
 
@@ -50,22 +57,27 @@ class Refusals:
         finally:
             self._releases.count = before
 
-    def add(self, job: Job, told: Pod, status: Status) -> None:
+    def add(self, job: Job, told: Pod, status: Status, refused_by: frozenset[str]) -> None:
         """Keep what the other pods of a job are to be told."""
-        refusal = _Refusal(status, self._clock.monotonic(), self._releases.count)
+        now, released = self._clock.monotonic(), self._releases.count
         for pod in job.pods:
             if pod.metadata.uid != told.metadata.uid:
-                self._untold.put(pod.metadata.uid, refusal, 200)
+                refusal = Refusal(status, refused_by, now, released, _woken(pod))
+                self._untold.put(pod.metadata.uid, refusal, 300)
 
-    def take(self, pod: Pod) -> Status | None:
+    def take(self, pod: Pod) -> Refusal | None:
         """Return what a pod is to be told, once; None if its job is to be planned."""
         refusal = self._untold.pop(pod.metadata.uid)
-        if refusal is None:
+        if refusal is None or refusal.woken != _woken(pod):
             return None
         age = self._clock.monotonic() - refusal.at
         if age < FRESH_SECONDS or (age < SECONDS and refusal.released == self._releases.count):
-            return refusal.status
+            return refusal
         return None
+
+
+def _woken(pod: Pod) -> str:
+    return pod.metadata.annotations.get(WOKEN, "")
 
 
 class _Releases:

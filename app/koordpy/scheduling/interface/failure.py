@@ -35,6 +35,14 @@ class Failure:
     state: CycleState | None = None
     outcome: FilterOutcome | None = None
     """Set when nodes were filtered and none fits."""
+    refused_by: frozenset[str] = frozenset()
+    """For a pod of a job that does not fit, the plugins that are the reason; others have had no part."""
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The names of the plugins that had a part in the failure."""
+        seen = self.outcome.plugins if self.outcome is not None else ()
+        return self.refused_by.union((self.status.plugin,), seen)
 
     @property
     def keeps_no_node(self) -> bool:

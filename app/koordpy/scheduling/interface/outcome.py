@@ -91,6 +91,13 @@ class FilterOutcome:
         """The feasible nodes."""
         return self.nodes if self.feasible.all() else self.nodes.subset(self.feasible)
 
+    @property
+    def plugins(self) -> Iterator[str]:
+        """The names of the plugins that rejected the pod, or nodes."""
+        yield self.prefilter.plugin
+        for refusals in self.refusals:
+            yield refusals.plugin
+
     def status(self, index: int) -> Status:
         """Return the status of one node by its index in `nodes`."""
         if not self.feasible[index]:

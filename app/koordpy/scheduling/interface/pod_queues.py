@@ -7,10 +7,13 @@ queue adds and removes pods.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
+
+WOKEN: Final = "koordpy.dev/woken-at"
+"""The annotation of a pod that kube-scheduler has refused: when koordpy last requested another attempt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.scheduling.extender import waking
-from koordpy.scheduling.extender.waking import WOKEN, Waking
+from koordpy.scheduling.extender.waking import Waking
 from koordpy.scheduling.interface import (
     Changed,
     ChangeHelps,
@@ -28,7 +28,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.node_info import NodeInfo
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
+from koordpy.scheduling.interface.pod_queues import WOKEN, ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.simulation.inprocess import ServerChannel
 

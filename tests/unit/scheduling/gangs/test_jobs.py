@@ -27,8 +27,10 @@ from koordpy.scheduling.interface import (
     TentativeReserve,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE, SPECS
 from koordpy.scheduling.interface.jobs import MOVED
+from koordpy.scheduling.interface.pod_queues import WOKEN
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.registry import installed
 
@@ -251,6 +253,30 @@ async def test_a_refused_job_is_planned_again_once_room_appears() -> None:
     w.extender.clock.advance(1.0)
     w.node_for("a-1")
     assert len(w.assumed) == 7
+
+
+async def test_all_pods_of_a_refused_job_are_failed_by_the_plugins_that_are_the_reason() -> None:
+    w = World(*(f"a-{i}" for i in range(7)))
+    failures: dict[str, frozenset[str]] = {}
+
+    def failed(failure: Failure) -> bool:
+        failures[failure.pod.metadata.name] = failure.plugins - {""}
+        return False
+
+    w.extender.profiles.frameworks["default-scheduler"].handle.on_failure(failed)
+    for i in range(7):
+        w.why_not(f"a-{i}")
+    assert failures == {f"a-{i}": {"NodeResourcesFit", "Together"} for i in range(7)}
+
+
+async def test_a_pod_that_was_woken_is_not_told_what_was_true_before() -> None:
+    w = World(*(f"a-{i}" for i in range(7)))
+    w.why_not("a-0")
+    w.together.at_least = 6
+    woken = pod_document("a-1")
+    woken["metadata"]["annotations"] = {WOKEN: "2026-01-01T00:00:00Z"}
+    answer = json.loads(w.extender.filter(filter_body(woken, w.names))[0])
+    assert answer["NodeNames"]
 
 
 async def test_a_job_goes_ahead_with_fewer_pods_if_they_suffice() -> None:
