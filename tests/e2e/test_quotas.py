@@ -238,13 +238,22 @@ class Namespaced:
         await self._until(ask, lambda: f"pod {name} is not refused")
         return message
 
+    async def remove(self, *quotas: ElasticQuota) -> None:
+        """Delete quotas one right after the other. Raises ApiError where a webhook refuses it."""
+        for quota in quotas:
+            await self.client.delete(ElasticQuota, self.namespace, quota.metadata.name)
+
+    async def remove_profiles(self) -> None:
+        """Delete all profiles."""
+        for profile in await self.client.list_all(ElasticQuotaProfile, self.namespace):
+            await self.client.delete(ElasticQuotaProfile, self.namespace, profile.metadata.name)
+
     async def remove_all(self) -> None:
         """Delete pods, then profiles, then quotas, children first."""
         await self.client.send(
             "DELETE", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=0", timeout=PATIENCE
         )
-        for profile in await self.client.list_all(ElasticQuotaProfile, self.namespace):
-            await self.client.delete(ElasticQuotaProfile, self.namespace, profile.metadata.name)
+        await self.remove_profiles()
 
         async def none_is_left() -> bool:
             for quota in await self.client.list_all(ElasticQuota, self.namespace):
@@ -299,10 +308,11 @@ def exact(found: Document) -> dict[str, Any]:
 
 async def test_the_minimums_of_children_fit_into_that_of_their_parent(made: Namespaced) -> None:
     parent = await made.quota("parent", amounts(), amounts(), is_parent="true")
-    await made.quota("child-1", amounts(0.5), amounts(), parent=parent.metadata.name)
+    first = await made.quota("child-1", amounts(0.5), amounts(), parent=parent.metadata.name)
     with pytest.raises(ApiError):
         await made.quota("child-2", amounts(0.6), amounts(), parent=parent.metadata.name)
-    await made.quota("child-2", amounts(0.5), amounts(), parent=parent.metadata.name)
+    second = await made.quota("child-2", amounts(0.5), amounts(), parent=parent.metadata.name)
+    await made.remove(first, second, parent)
 
 
 async def test_no_pod_is_bound_beyond_the_maximum_of_its_quota(made: Namespaced) -> None:
@@ -353,11 +363,15 @@ async def test_profiles_make_trees_between_which_no_quota_moves(made: Namespaced
         await made.quota(
             "child-3", amounts(0.25), amounts(), parent=roots[1].metadata.name, tree_id="another"
         )
+    await made.remove_profiles()
+    await made.remove(*children, *roots)
 
 
 async def test_a_profile_takes_a_share_of_its_nodes(made: Namespaced) -> None:
     root = await made.profile("profile", NODES[0], resourceRatio="0.5")
     assert exact(root.spec.min) == exact(amounts(0.5))
+    await made.remove_profiles()
+    await made.remove(root)
 
 
 async def test_quotas_say_what_their_children_and_pods_have(made: Namespaced) -> None:

@@ -31,7 +31,9 @@ def pod_may_help(old: Pod | None, new: Pod | None) -> bool:
         return True
     if bool(new.metadata.deletion_timestamp) != bool(old.metadata.deletion_timestamp):
         return True
-    return new.metadata.labels != old.metadata.labels or new.spec.containers != old.spec.containers
+    if new.metadata.labels != old.metadata.labels or new.spec.containers != old.spec.containers:
+        return True
+    return new.spec.init_containers != old.spec.init_containers or new.spec.resources != old.spec.resources
 
 
 def node_may_help(old: Node | None, new: Node | None) -> bool:

@@ -16,7 +16,7 @@ from koordpy.api.deprecated_resources import elastic_quota_with_present_names
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import bound_namespaces
 from koordpy.api.reserve_pod import is_reserve_pod
-from koordpy.api.resource_list import Quantities
+from koordpy.api.resource_list import Quantities, from_wire
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.cluster.quota.membership import QuotaMembership
@@ -92,6 +92,8 @@ class QuotaTrees(DerivedState):
     @property
     def managers(self) -> Managers:
         """The trees, up to date."""
+        if self._unseen:
+            self._forget_unseen()
         if self._is_stale:
             self._rebuild()
         return self._managers
@@ -155,15 +157,18 @@ class QuotaTrees(DerivedState):
 
     def _charge_unseen(self, manager: PodAccounts, name: str, pod: Pod) -> None:
         """Charge a pod that the watch has not shown yet until it does, or for a while if it is gone."""
+        if not is_reserve_pod(pod):
+            self.discharge(pod.metadata.uid)
+            self._tentative.add(manager, name, pod)
+            self._unseen[pod.metadata.uid] = self.cluster.clock.monotonic()
+
+    def _forget_unseen(self) -> None:
+        """Stop charging pods that were deleted before the watch showed them."""
         now = self.cluster.clock.monotonic()
         for uid, since in list(self._unseen.items()):
             if now - since < UNSEEN_SECONDS:
                 break
-            del self._unseen[uid]
-            self._tentative.discard(uid)
-        if not is_reserve_pod(pod):
-            self._tentative.add(manager, name, pod)
-            self._unseen[pod.metadata.uid] = now
+            self.discharge(uid)
 
     def unreserve(self, pod: Pod) -> bool:
         """Revert `reserve`; return False for other pods."""
@@ -262,10 +267,24 @@ class QuotaTrees(DerivedState):
     def _node_updated(self, old: Node, node: Node) -> None:
         if not self._is_stale:
             self._managers.update_node(old, node)
+            self._is_stale = self._has_lost_resource(old)
 
     def _node_deleted(self, node: Node) -> None:
         if not self._is_stale:
             self._managers.delete_node(node)
+            self._is_stale = self._has_lost_resource(node)
+
+    def _has_lost_resource(self, node: Node) -> bool:
+        """Return whether a node was the last one with some of a resource.
+
+        Minimums are scaled to a total that fell to 0, not to one that was never there, as after a restart.
+        """
+        total = self._managers.default.total
+        gone = [name for name in node.status.allocatable if name in total and total[name].is_zero]
+        return any(
+            all(name not in left or left[name].is_zero for left in map(_allocatable, self._nodes))
+            for name in gone
+        )
 
     def _pod_added(self, pod: Pod) -> None:
         self._confirm(pod)
@@ -322,6 +341,10 @@ class QuotaTrees(DerivedState):
 def _present(quota: ElasticQuota) -> ElasticQuota:
     """Return a quota with current names of resources, as Koordinator's scheduler reads quotas."""
     return elastic_quota_with_present_names(quota)
+
+
+def _allocatable(node: Node) -> Quantities:
+    return from_wire(node.status.allocatable)
 
 
 def _tree_id(quota: ElasticQuota) -> str:

@@ -1,5 +1,6 @@
 """A cluster with quotas, and the plugin over it."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +23,8 @@ class World:
     """One plugin; each object that is put has a new resource version."""
 
     def __init__(self, args: dict[str, Any] | None = None, **gates: bool) -> None:
-        self.cluster = Cluster(FakeClock(datetime(2030, 1, 1, tzinfo=UTC)))
+        self.clock = FakeClock(datetime(2030, 1, 1, tzinfo=UTC))
+        self.cluster = Cluster(self.clock)
         self.plugin = self.another(args, **gates)
         self.trees = self.plugin.trees
         self._version = 0
@@ -51,15 +53,31 @@ class World:
         return found
 
     def quota(
-        self, name: str, parent: str = "", *, least: int = 0, most: int = 100, **labels: str
+        self,
+        name: str,
+        parent: str = "",
+        *,
+        least: int = 0,
+        most: int = 100,
+        notes: Mapping[str, str] | None = None,
+        **labels: str,
     ) -> ElasticQuotaObject:
+        """Put a quota of so many CPUs; `notes` are its annotations, without the prefix, like labels."""
         own = {f"quota.scheduling.koordinator.sh/{key.replace('_', '-')}": v for key, v in labels.items()}
         if parent:
             own[extension.LABEL_QUOTA_PARENT] = parent
         found: ElasticQuotaObject = self.put(
             ElasticQuotaObject,
             {
-                "metadata": {"name": name, "namespace": "quotas", "labels": own},
+                "metadata": {
+                    "name": name,
+                    "namespace": "quotas",
+                    "labels": own,
+                    "annotations": {
+                        f"quota.scheduling.koordinator.sh/{key}": value
+                        for key, value in (notes or {}).items()
+                    },
+                },
                 "spec": {"min": {"cpu": str(least)}, "max": {"cpu": str(most)}},
             },
         )

@@ -7,6 +7,7 @@ from koordpy.api.scheme import decode
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.status import Code
 from koordpy_plugins.scheduling.elasticquota.admission import QUOTA_STATE
+from koordpy_plugins.scheduling.elasticquota.state.trees import UNSEEN_SECONDS
 
 from .quota_world import World, pod_document
 
@@ -89,6 +90,18 @@ def test_a_reserved_pod_that_the_watch_has_not_shown_counts_until_it_does(world:
     assert world.plugin.reserve(CycleState(), early, "n1").is_success
     assert world.filter(other).is_rejected
     world.plugin.unreserve(CycleState(), early, "n1")
+    assert world.filter(other).is_success
+    assert not world.trees.unconfirmed()
+
+
+def test_a_reserved_pod_that_was_deleted_before_the_watch_showed_it_is_not_charged_for_ever(
+    world: World,
+) -> None:
+    early, other = decode(Pod, pod_document("p1", "a", 3)), world.pod("p2", "a", 3)
+    assert world.plugin.reserve(CycleState(), early, "n1").is_success
+    world.clock.advance(UNSEEN_SECONDS - 1)
+    assert world.filter(other).is_rejected
+    world.clock.advance(1)
     assert world.filter(other).is_success
     assert not world.trees.unconfirmed()
 

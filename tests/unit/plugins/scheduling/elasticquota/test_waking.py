@@ -1,15 +1,17 @@
 """A pod that its quota refused is woken when its quota has room, and only then."""
 
+from typing import Any
+
 import pytest
 
-from koordpy.api.core import Pod
+from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota as ElasticQuotaObject
 from koordpy.api.meta import KubeObject
 from koordpy.scheduling.interface import ChangeHelps
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
 
-from .quota_world import World
+from .quota_world import World, pod_document
 
 
 class Wakes:
@@ -152,3 +154,117 @@ def test_a_bind_wakes_no_pod(world: World) -> None:
     world.plugin.unreserve_tentatively(first)
     world.pod("p1", "a", 4, node="n1")
     assert wakes.woken == []
+
+
+def unlabelled(world: World, name: str, namespace: str, cpu: int) -> Pod:
+    document = pod_document(name, "", cpu)
+    document["metadata"]["namespace"] = namespace
+    found: Pod = world.put(Pod, document)
+    return found
+
+
+def test_a_pod_is_woken_when_its_namespace_gets_a_quota_that_has_room(world: World) -> None:
+    world.quota("a", "top", most=4, notes={"namespaces": '["shop"]'})
+    world.pod("p1", "a", 4, node="n1")
+    pod = unlabelled(world, "p2", "shop", 2)
+    assert world.filter(pod).is_rejected
+    wakes = Wakes(world, pod)
+    world.quota("b", "top", most=8, notes={"namespaces": '["shop-test"]'})
+    assert wakes.woken == []
+    world.quota("a", "top", most=4)
+    assert wakes.woken == ["p2"], "it counts in the default quota now"
+
+
+@pytest.mark.parametrize("to", ["b", "other"])
+def test_a_pod_is_woken_when_another_leaves_for_another_quota(world: World, to: str) -> None:
+    world.pod("p1", "a", 4, node="n1")
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.pod("p1", to, 4, node="n1")
+    assert wakes.woken == ["p2"]
+
+
+def test_a_pod_is_woken_when_another_ends(world: World) -> None:
+    document = pod_document("p1", "a", 4, node="n1")
+    world.put(Pod, document)
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.put(Pod, {**document, "status": {"phase": "Running"}})
+    assert wakes.woken == []
+    world.put(Pod, {**document, "status": {"phase": "Succeeded"}})
+    assert wakes.woken == ["p2"]
+
+
+@pytest.mark.parametrize("where", ["container", "sidecar", "pod"])
+def test_a_pod_is_woken_when_another_is_resized(world: World, where: str) -> None:
+    def running(cpu: int) -> dict[str, Any]:
+        document = pod_document("p1", "a", cpu if where == "container" else 0, node="n1")
+        sized = {"requests": {"cpu": str(cpu)}}
+        if where == "sidecar":
+            document["spec"]["initContainers"] = [
+                {"name": "s", "restartPolicy": "Always", "resources": sized}
+            ]
+        elif where == "pod":
+            document["spec"]["resources"] = sized
+        return document
+
+    world.put(Pod, running(4))
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.put(Pod, running(3))
+    assert wakes.woken == []
+    world.put(Pod, running(2))
+    assert wakes.woken == ["p2"]
+
+
+def test_a_pod_is_woken_when_its_quota_moves_to_where_there_is_room() -> None:
+    world = World({"enableCheckParentQuota": True, "enableRuntimeQuota": False})
+    world.quota("full", most=4, is_parent="true")
+    world.quota("roomy", most=8, is_parent="true")
+    for name in ("a", "b"):
+        world.quota(name, "full", most=4)
+    world.pod("p1", "b", 3, node="n1")
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.quota("roomy", most=9, is_parent="true")
+    assert wakes.woken == []
+    world.quota("a", "roomy", most=4)
+    assert wakes.woken == ["p2"]
+
+
+def test_a_pod_is_woken_when_a_parent_gets_room_from_another_of_its_children() -> None:
+    world = World({"enableCheckParentQuota": True, "enableRuntimeQuota": False})
+    world.quota("top", most=4, is_parent="true")
+    for name in ("a", "b"):
+        world.quota(name, "top", most=4)
+    theirs = world.pod("p1", "b", 3, node="n1")
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.delete(theirs)
+    assert wakes.woken == ["p2"]
+
+
+def test_a_pod_is_woken_when_the_total_of_its_tree_grows() -> None:
+    world = World(MultiQuotaTree=True)
+
+    def root(cpu: int) -> None:
+        total = {"total-resource": f'{{"cpu":"{cpu}"}}'}
+        world.quota("root", least=cpu, notes=total, is_root="true", tree_id="t", is_parent="true")
+
+    root(4)
+    world.quota("a", "root", tree_id="t")
+    world.pod("p1", "a", 3, node="n1")
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.node("n1", 100)
+    assert wakes.woken == [], "nodes count in the default tree"
+    root(5)
+    assert wakes.woken == ["p2"]
+
+
+def test_pods_that_come_or_are_annotated_and_nodes_that_are_labelled_are_not_worth_a_check(
+    world: World,
+) -> None:
+    document = pod_document("p1", "a", 4, node="n1")
+    world.put(Pod, document)
+    wakes = Wakes(world, refused(world, "p2", "a", 2))
+    world.pod("p3", "a", 1)
+    document["metadata"]["annotations"] = {"a": "b"}
+    world.put(Pod, document)
+    labelled = {"metadata": {"name": "n1", "labels": {"a": "b"}}, "status": {"allocatable": {"cpu": "10"}}}
+    world.put(Node, labelled)
+    assert wakes.checks == 0
