@@ -39,7 +39,11 @@ class GangPreemption:
         self._network, self._layouts = network, layouts
         self._preemption = JobPreemption(
             handle,
-            Options(joint_fit=args.preemption_joint_fit, considers_pdbs=args.preemption_considers_pdbs),
+            Options(
+                joint_fit=args.preemption_joint_fit,
+                considers_pdbs=args.preemption_considers_pdbs,
+                joint_at_standstill=True,
+            ),
         )
 
     async def post_filter(

@@ -5,7 +5,7 @@ Source: Koordinator, `pkg/scheduler/plugins/coscheduling/core/preemption.go`.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,10 +55,14 @@ class Options:
     PreFilter refuses preempt nothing, pods that terminate already are used first, and pods that are about to
     be bound are spared: what is evicted suffices. With `considers_pdbs` pods whose eviction violates no
     PodDisruptionBudget go first.
+
+    With `joint_at_standstill` the members are placed beside each other only where nobody is evicted
+    otherwise: each of them fits alone then, and nominated to the same node they keep each other off it.
     """
 
     joint_fit: bool = False
     considers_pdbs: bool = False
+    joint_at_standstill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,9 @@ class JobPreemption:
 
     def __init__(self, handle: Handle, options: Options | None = None) -> None:
         self._handle, self._options = handle, options or Options()
+        self._jointly: JobPreemption | None = None
+        if self._options.joint_at_standstill and not self._options.joint_fit:
+            self._jointly = JobPreemption(handle, replace(self._options, joint_fit=True))
         self._executor = Executor(JOB_REJECT, handle)
         self._nominations = Nominations(handle)
         self._budgets = handle.cluster.store(PodDisruptionBudget)
@@ -144,6 +151,8 @@ class JobPreemption:
             return None, Status.failed(found.reason)
         try:
             decision = self._decide(state, preemptor, outcome, statuses, solver, found)
+            if self._jointly is not None and decision is not None and not decision.victims:
+                decision = self._jointly._decide(state, preemptor, outcome, statuses, solver, found)
         except VictimsUnknown as failure:
             found.reason, found.victim_error = reasons.VICTIMS_FAILED, str(failure)
             return None, failure.status
