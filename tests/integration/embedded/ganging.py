@@ -19,6 +19,7 @@ import yaml
 
 from koordpy import data, settings
 from koordpy.compose.process import Process
+from koordpy.embedded.kubelet.annotations import STOP_AFTER
 from koordpy.http.server.direct import Direct
 from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
 
@@ -147,6 +148,7 @@ class GangCluster(Living):
         *,
         group: str = "",
         notes: dict[str, Any] | None = None,
+        stop_after: str = "",
         labels: dict[str, str] | None = None,
         namespace: str = "default",
         requests: dict[str, str] | None = None,
@@ -159,7 +161,7 @@ class GangCluster(Living):
             spec.setdefault("schedulingGates", [{"name": GATE}])
         metadata = {
             "name": name,
-            "annotations": annotations(notes or {}),
+            "annotations": annotations(notes or {}) | ({STOP_AFTER: stop_after} if stop_after else {}),
             "labels": {**(labels or {}), **({LABEL: group} if group else {})},
         }
         await self.create(

@@ -330,3 +330,96 @@ def test_a_gang_that_its_quota_refused_is_tried_again_once_the_quota_has_room(ga
         await cluster.until(lambda: len(cluster.bound()) == 4, 30)
 
     play(story, gated=gated, plugins=("Coscheduling", "ElasticQuota"))
+
+
+def test_all_pods_of_a_large_gang_are_tried_again_once_its_quota_has_room() -> None:
+    async def story(cluster: GangCluster) -> None:
+        await cluster.add_machine("n", pods="500")
+        await cluster.quota("q", "1")
+        await cluster.pod_group("g", 150)
+        labels = {"quota.scheduling.koordinator.sh/name": "q"}
+        await cluster.members("g", 150, labels=labels, requests={"cpu": "10m"})
+        await asyncio.sleep(60)
+        assert cluster.bound() == []
+        await cluster.quota("q", "2")
+        await cluster.until(lambda: len(cluster.bound()) == 150, 60)
+
+    play(story, plugins=("Coscheduling", "ElasticQuota"))
+
+
+async def reservation(cluster: GangCluster, name: str, cpu: str = "1") -> None:
+    """Create a Reservation that is a member of the gang `g`."""
+    labels = {"pod-group.scheduling.sigs.k8s.io": "g"}
+    container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu}}}
+    await cluster.create(
+        "reservations",
+        {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "owners": [{"labelSelector": {"matchLabels": {"app": name}}}],
+                "ttl": "24h",
+                "template": {
+                    "metadata": {"namespace": "default", "labels": labels},
+                    "spec": {"containers": [container], "schedulerName": "default-scheduler"},
+                },
+            },
+        },
+    )
+
+
+def test_reservations_and_pods_are_members_of_one_gang() -> None:
+    async def story(cluster: GangCluster) -> None:
+        await cluster.add_machine("n1", cpu="2")
+        await cluster.pod_group("g", 4)
+        for name in ("r1", "r2"):
+            await reservation(cluster, name)
+        await asyncio.sleep(20)
+        await cluster.members("g", 2)
+        await asyncio.sleep(40)
+
+        def available() -> int:
+            found = [item.get("status") or {} for item in cluster.all("reservations")]
+            return sum(status.get("phase") == "Available" for status in found)
+
+        assert (available(), cluster.bound()) == (0, [])
+        await cluster.add_machine("n2", cpu="2")
+        await cluster.until(lambda: available() == 2 and len(cluster.bound()) == 2)
+        told = cluster.one("reservations", "r1")["metadata"]["annotations"]
+        assert told["internal.scheduling.koordinator.sh/bind-gang-member-count"] == "4"
+
+    play(story)
+
+
+@pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
+def test_no_member_is_bound_by_itself(mode: str) -> None:
+    async def story(cluster: GangCluster) -> None:
+        await cluster.add_machine("n", cpu="2")
+        await cluster.pod_group("g", 3, {"mode": mode}, scheduleTimeoutSeconds=5)
+        await cluster.members("g", 3)
+        for _ in range(60):
+            await asyncio.sleep(2)
+            assert cluster.bound() == []
+        await cluster.add_machine("m", cpu="1")
+        await cluster.until(lambda: len(cluster.bound()) == 3)
+
+    play(story)
+
+
+def test_bound_members_are_told_how_many_were_bound_together() -> None:
+    async def story(cluster: GangCluster) -> None:
+        await cluster.add_machine("n")
+        await cluster.pod_group("g", 2)
+        await cluster.members("g", 3)
+        await cluster.until(lambda: len(cluster.bound()) == 3)
+        found = []
+        for pod in cluster.pods():
+            notes = pod["metadata"].get("annotations") or {}
+            assert notes.get("scheduling.koordinator.sh/bind-gang-member-count") == notes.get(
+                "internal.scheduling.koordinator.sh/bind-gang-member-count"
+            )
+            found.append(notes.get("internal.scheduling.koordinator.sh/bind-gang-group-id"))
+        assert found.count("default/g") >= 2
+
+    play(story)

@@ -134,6 +134,8 @@ class Coscheduling(
             args, handle, self.cache, self.rounds, self._jobs, self._placement, layouts
         )
         self._waking = GangWaking(self.cache, handle.cluster.store(Pod))
+        if handle.network_topology is not None and args.aware_network_topology:
+            self._waking.follow_network(handle)
         self._service = GangService(self.cache)
         handle.on_forget(self._forgotten)
 

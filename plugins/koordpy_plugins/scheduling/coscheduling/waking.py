@@ -7,8 +7,10 @@ from koordpy.api.gang.membership import gang_id, names_pod_group
 from koordpy.api.gang.settings import GangDefaults, settings_of_pod
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.meta import KubeObject
+from koordpy.api.network_topology import DEFAULT_NAME, ClusterNetworkTopology
 from koordpy.cluster.store import Store
 from koordpy.scheduling.interface import Changed, ChangeHelps
+from koordpy.scheduling.interface.handle import Handle
 
 from .eligibility import eligibility
 from .state.gang_cache import GangCache
@@ -21,6 +23,23 @@ class GangWaking:
 
     def __init__(self, cache: GangCache, pods: Store[Pod]) -> None:
         self._cache, self._pods = cache, pods
+
+    def follow_network(self, handle: Handle) -> None:
+        """Retry the pods of gangs that want a place in the network when the network changes.
+
+        A node that is new or moves is in the network some seconds later than kube-scheduler retries them.
+        """
+
+        def changed(old: ClusterNetworkTopology, new: ClusterNetworkTopology) -> None:
+            if new.metadata.name == DEFAULT_NAME and (old.spec, old.status) != (new.spec, new.status):
+                handle.queue.activate(list(self._placed_in_network()))
+
+        handle.cluster.late_store(ClusterNetworkTopology).subscribe(on_update=changed)
+
+    def _placed_in_network(self) -> Iterator[Pod]:
+        for gang in self._cache.gangs.values():
+            if gang.settings.topology_spec is not None:
+                yield from gang.pending.values()
 
     def events(self) -> Mapping[type[KubeObject], ChangeHelps]:
         """New and changed PodGroups, and members that are new, changed or bound."""
