@@ -45,6 +45,11 @@ class Candidates:
         return self._table.select(self.names)
 
     @property
+    def nodes(self) -> NodeSet:
+        """The nodes that are known."""
+        return self.selected[0]
+
+    @property
     def are_several(self) -> bool:
         """Whether there are several candidates; estimated from the raw list if names were received."""
         return len(self.full_nodes) > 1 or (

@@ -22,6 +22,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.plans import Plans
+from koordpy.scheduling.cycle.ranking import Ranking
 from koordpy.scheduling.cycle.tentative import TentativeReserves
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import PODS, Histories
@@ -50,7 +51,7 @@ from koordpy.scheduling.profiles.registry import Place, build
 from . import light, wire
 from .attempts import Attempt, Attempts
 from .batch_binding import BatchBinding
-from .batching import Batches, Ranking
+from .batching import Batches
 from .bind_cycle import BindCycle, Gone
 from .candidates import Candidates
 from .node_choice import Chooser
@@ -203,15 +204,14 @@ class Extender:
             self._observe(framework.profile_name, began, found[0].outcome)
             decision.took("filter", time.perf_counter() - began)
             return self._answer(attempt, kept, candidates), None
-        nodes, unknown = candidates.selected
         attempt.moment, attempt.hidden_version = self.nodes.moment, self.nodes.hidden.version
         if job is not None:
             attempt.state, outcome = job.state, job.outcome
         elif enqueued.is_success:
-            self.plans.begin(attempt.state, pod, nodes)
-            outcome = framework.find_feasible(attempt.state, pod, nodes)
+            self.plans.begin(attempt.state, pod, candidates.nodes)
+            outcome = framework.find_feasible(attempt.state, pod, candidates.nodes)
         else:
-            outcome = not_enqueued(enqueued, nodes)
+            outcome = not_enqueued(enqueued, candidates.nodes)
             self._ungated.warn(pod, enqueued.plugin)
         self.decisions.filtered(decision, outcome, attempt.state)
         self._observe(framework.profile_name, began, outcome)
@@ -221,10 +221,11 @@ class Extender:
             self._failed(attempt, outcome.error, outcome, job)
             self.histories.broke(pod, outcome.error.message)
             return wire.error_result(outcome.error.message), None
-        kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
+        kept = outcome.kept
         failed, unresolvable = failures(outcome, node_awaited(pod, self.nodes))
-        for name in unknown:
-            unresolvable[name] = f'node "{name}" is not known to koordpy (yet)'
+        if job is None or not len(kept):  # the names need not be decoded for one that is planned
+            for name in candidates.selected[1]:
+                unresolvable[name] = f'node "{name}" is not known to koordpy (yet)'
         fitting = len(kept)
         if self._chooser is not None and fitting > 1:
             kept = self._choose(self._chooser, attempt, kept)
@@ -249,7 +250,7 @@ class Extender:
         if not self.jobs.concerns(framework, pod):
             return None
         self.binds.asked()
-        answer = self.jobs.answer(framework, pod, candidates.selected[0])
+        answer = self.jobs.answer(framework, pod, candidates)
         if answer is not None and answer.planned is not None:
             self._batch_binding.begin(framework, answer.planned)
         return answer

@@ -5,7 +5,7 @@ further pod the best node is known at once. What a node is worth with one such p
 nodes that may need it together; a node that is given a second one is evaluated again alone.
 
 Pods are identical if every plugin signs them equally (`SignPlugin`), as for the batches of single pods
-(`koordpy.scheduling.extender.batching`); the plugin that knows the job does so by `PlansJobs.sign_member`.
+(`koordpy.scheduling.cycle.rankings`); the plugin that knows the job does so by `PlansJobs.sign_member`.
 Reserve validates each pod all the same.
 """
 

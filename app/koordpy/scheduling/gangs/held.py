@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from koordpy.api.core import Node, Pod
-from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.cycle.ranking import Offered, SomeNodes
 from koordpy.scheduling.framework.metrics import HELD_PODS, PLANS_ENDED, counter
 from koordpy.scheduling.interface import Job
 from koordpy.scheduling.interface.handle import Handle
@@ -54,7 +54,7 @@ class HeldPlans:
     """The plans of a process."""
 
     def __init__(
-        self, handle: Handle, fence: Fence, place: Callable[[Pod, NodeSet], Placement | Status]
+        self, handle: Handle, fence: Fence, place: Callable[[Pod, Offered], Placement | Status]
     ) -> None:
         self._clock, self._fence, self._place = handle.clock, fence, place
         self._nodes, self._pods = handle.nodes, handle.cluster.store(Pod)
@@ -171,7 +171,7 @@ class HeldPlans:
         nodes, _ = self._nodes.select([node_name])
         if plan.term != self._fence.term or live.metadata.deletion_timestamp is not None or not len(nodes):
             return
-        placement = self._place(live, nodes)
+        placement = self._place(live, SomeNodes(nodes))
         if isinstance(placement, Placement):
             job = Job(plan.job.id, (live,), bool, min(plan.job.seconds, RETRIED_WITHIN))
             self.hold(Planned(job, {live.metadata.uid: placement}, is_pinned=False))

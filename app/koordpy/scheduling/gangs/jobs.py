@@ -16,6 +16,8 @@ from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle.fence import Fence
+from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.cycle.ranking import AllNodes, Offered
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.metrics import JOB_PLAN_DURATION, JOB_PLANS, counter, histogram
 from koordpy.scheduling.interface import Job, PlansJobs
@@ -87,24 +89,24 @@ class Jobs:
             return False
         return self.held.of(pod.metadata.uid) is not None or plans.job_of(pod) is not None
 
-    def answer(self, framework: Framework, pod: Pod, nodes: NodeSet) -> Answer | None:
+    def answer(self, framework: Framework, pod: Pod, offered: Offered) -> Answer | None:
         """Answer a filter call; None if the pod is scheduled by itself."""
         plans = self._planners.get(framework.profile_name)
         if plans is None or self._refusals is None:
             return None
         plan = self.held.of(pod.metadata.uid)
         if plan is not None:
-            return self._held(plan, pod, nodes)
+            return self._held(plan, pod, offered)
         job = plans.job_of(pod)
         if job is None:
             return None
         refusal = self._refusals.take(pod)
         if refusal is not None:
-            return replace(_rejected(refusal.status, nodes), refused_by=refusal.refused_by)
+            return replace(_rejected(refusal.status, offered.nodes), refused_by=refusal.refused_by)
         if not self._fence.term:
             self._fence.want()
-            return _rejected(Status.failed(NOT_LEADING), nodes)
-        return self._planned(plans, job, framework, pod, nodes)
+            return _rejected(Status.failed(NOT_LEADING), offered.nodes)
+        return self._planned(plans, job, framework, pod, offered)
 
     def examine(self, framework: Framework, pod: Pod) -> NoRoom | None:
         """Return why the job of a pod does not fit now; None if it does, or if the pod is in none.
@@ -120,7 +122,7 @@ class Jobs:
         with self._refusals.ignoring_releases():
             plans.planning(job)
             try:
-                result = self._planner.plan(job, pod, self._nodes.all())
+                result = self._planner.plan(job, pod, AllNodes(self._nodes))
                 if isinstance(result, NoRoom):
                     return result
                 for placement in reversed(list(result.placements.values())):
@@ -129,14 +131,16 @@ class Jobs:
             finally:
                 plans.job_examined(job)
 
-    def _planned(self, plans: PlansJobs, job: Job, framework: Framework, pod: Pod, nodes: NodeSet) -> Answer:
+    def _planned(
+        self, plans: PlansJobs, job: Job, framework: Framework, pod: Pod, offered: Offered
+    ) -> Answer:
         """Plan a job. A plugin that raises fails the attempt and leaves nothing behind."""
         assert self._refusals is not None
         began = time.perf_counter()
         with self._refusals.ignoring_releases():
             plans.planning(job)
             try:
-                result = self._planner.plan(job, pod, nodes)
+                result = self._planner.plan(job, pod, offered)
             except Exception as error:
                 log.exception("planning %s failed", job.id)
                 plans.job_refused(job, Status.failed(error))
@@ -159,43 +163,37 @@ class Jobs:
         if isinstance(result, Planned):
             log.info("%s: %d pods planned in %.0f ms", job.id, len(result.placements), took * 1e3)
             first = result.first_failed
-            answer = self._held(held, pod, nodes) if first is None else _rejected(first, nodes)
+            answer = self._held(held, pod, offered) if first is None else _rejected(first, offered.nodes)
             return replace(answer, planned=held)
-        rejected = _rejected(result.status, nodes)
+        rejected = _rejected(result.status, offered.nodes)
         return Answer(rejected.state, rejected.outcome, refused=result, refused_by=refused_by)
 
-    def _held(self, plan: HeldPlan, pod: Pod, nodes: NodeSet) -> Answer:
+    def _held(self, plan: HeldPlan, pod: Pod, offered: Offered) -> Answer:
         """Answer with the node that is held for a pod, or with another one of those offered."""
         placement = plan.placements[pod.metadata.uid]
-        found = _only(nodes, placement.node_name)
-        if found is not None:
-            return Answer(placement.state, FilterOutcome(found, np.ones(1, np.bool_)))
+        if offered.include(placement.node_name):
+            return self._answered(placement)
         if plan.is_pinned:
             status = Status.unresolvable(
                 f"planned together with its job on node {placement.node_name}, "
                 "which kube-scheduler has not offered"
             )
-            rejected = _rejected(status, nodes)
+            rejected = _rejected(status, offered.nodes)
             return Answer(rejected.state, rejected.outcome, nominate=placement.node_name)
         placement.state.write(MOVED, True)
         placement.roll_back("another node is offered")
-        again = self._planner.place_again(pod, nodes)
+        again = self._planner.place_again(pod, offered)
         if isinstance(again, Status):
             self.held.moved_nowhere(plan, pod)
             return _rejected(
-                Status.unresolvable(f"{plan.job.id} is to be planned again: {again.message}"), nodes
+                Status.unresolvable(f"{plan.job.id} is to be planned again: {again.message}"), offered.nodes
             )
         self.held.replace(plan, pod.metadata.uid, again)
-        found = _only(nodes, again.node_name)
-        assert found is not None
-        return Answer(again.state, FilterOutcome(found, np.ones(1, np.bool_)))
+        return self._answered(again)
 
-
-def _only(nodes: NodeSet, name: str) -> NodeSet | None:
-    """Return a set of one node of a set by its name."""
-    row = nodes.table.row_of(name)
-    at = np.flatnonzero(nodes.rows == row) if row is not None else ()
-    return nodes.pick(np.asarray(at, np.int64)) if len(at) else None
+    def _answered(self, placement: Placement) -> Answer:
+        node, _ = self._nodes.select([placement.node_name])
+        return Answer(placement.state, FilterOutcome(node, np.ones(1, np.bool_)))
 
 
 def _rejected(status: Status, nodes: NodeSet) -> Answer:

@@ -3,6 +3,9 @@
 Each pod goes through a whole cycle, with kube-scheduler's in-tree plugins, and what it takes is reserved at
 once by a `Placement`: so the next pod sees it, in every plugin, and nothing is simulated. Nothing is awaited,
 so nothing interleaves: two jobs can never both be half planned and wait for each other.
+
+Filter and Score are left out for a pod that is identical to one before it, of the same job (`alike.py`) or of
+any (`koordpy.scheduling.cycle.rankings`).
 """
 
 from collections.abc import Mapping
@@ -14,11 +17,13 @@ from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.cycle.ranking import AllNodes, Offered
+from koordpy.scheduling.cycle.rankings import Rankings
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Job, PlacementPlan
 from koordpy.scheduling.interface.cycle_state import SCORED, CycleState
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.profiles.profiles import Profiles
@@ -74,9 +79,11 @@ class Planner:
 
     def __init__(self, profiles: Profiles, handle: Handle) -> None:
         self._profiles, self._nodes, self._rng = profiles, handle.nodes, handle.rng
+        self._nominator, self._all = handle.nominator, AllNodes(handle.nodes)
+        self._rankings = Rankings("members", handle, _score)
 
-    def plan(self, job: Job, first: Pod, candidates: NodeSet) -> Planned | NoRoom:
-        """Place the pods of a job, `first` before the others and only on one of its candidates."""
+    def plan(self, job: Job, first: Pod, offered: Offered) -> Planned | NoRoom:
+        """Place the pods of a job, `first` before the others and only on one of the nodes offered for it."""
         placed: dict[str, Placement] = {}
         failed: tuple[Pod, _Failed] | None = None
         plan: PlacementPlan | None = None
@@ -88,11 +95,13 @@ class Planner:
             left.discard(pod.metadata.uid)
             if plan is not None and pod.metadata.uid not in plan.node_of:
                 continue
-            nodes = candidates if pod is first else self._nodes.all()
-            found = self._place(pod, nodes, plan, alike if pod is not first else None)
+            if pod is first:
+                found = self._place(pod, offered, None, None)
+            else:
+                found = self._place(pod, self._all, plan, alike)
             if plan is None and isinstance(found, _Failed) and (made := found.state.read(PLAN)) is not None:
                 plan = made
-                found = self._place(pod, self._nodes.all(), plan, None)
+                found = self._place(pod, self._all, plan, None)
             if isinstance(found, Placement):
                 placed[pod.metadata.uid] = found
                 plan = plan or found.state.read(PLAN)
@@ -114,15 +123,15 @@ class Planner:
         status = _no_room(job, len(placed), pod, why)
         return NoRoom(job, status, pod, why.state, why.outcome, _refusing(why))
 
-    def place_again(self, pod: Pod, nodes: NodeSet) -> Placement | Status:
+    def place_again(self, pod: Pod, offered: Offered) -> Placement | Status:
         """Place one pod of a planned job on other nodes; what it had must be released before."""
-        found = self._place(pod, nodes, None, None)
+        found = self._place(pod, offered, None, None)
         return found if isinstance(found, Placement) else found.status
 
     # --- one pod ---------------------------------------------------------------------------------
 
     def _place(
-        self, pod: Pod, nodes: NodeSet, plan: PlacementPlan | None, alike: Alike | None
+        self, pod: Pod, offered: Offered, plan: PlacementPlan | None, alike: Alike | None
     ) -> Placement | _Failed:
         """Find a node for a pod, and reserve there."""
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
@@ -133,14 +142,34 @@ class Planner:
             return _Failed(Status.unresolvable(f"no profile for schedulerName {name!r}"), CycleState(), None)
         if plan is not None:
             nodes, _ = self._nodes.select([plan.node_of[pod.metadata.uid]])
-        elif alike is not None:
-            again = alike.next(whole, pod, self._nodes)
-            if again is not None:
-                state, node_name = again
-                placement, status = self._reserve(framework, state, pod, node_name)
-                if status.is_success:
-                    return placement
-        return self._whole_cycle(framework, whole, pod, nodes, plan, alike)
+            return self._whole_cycle(framework, whole, pod, nodes, plan, None)
+        again = (
+            self._like_another(whole, pod, offered) if alike is None else alike.next(whole, pod, self._nodes)
+        )
+        if again is not None:
+            state, node_name = again
+            placement, status = self._reserve(framework, state, pod, node_name)
+            if status.is_success:
+                return placement
+        return self._whole_cycle(framework, whole, pod, offered.nodes, None, alike)
+
+    def _like_another(self, whole: Framework, pod: Pod, offered: Offered) -> tuple[CycleState, str] | None:
+        """Return a state and the best node for a pod from the evaluation for an identical one of any job."""
+        if self._nominator or is_reserve_pod(pod):
+            return None
+        signature = whole.signer.sign_member(pod)
+        if signature is None:
+            return None
+        found = self._rankings.take(whole, pod, signature, offered)
+        if found is None:
+            return None
+        ranking, row = found
+        state = ranking.state.clone()
+        # The pod's own PreFilter comes to what the other one's has: what it is for is the state.
+        if not whole.run_pre_filter(state, pod, self._nodes.all()).status.is_success:
+            ranking.give_back(row)
+            return None
+        return state, self._nodes.name_of(row)
 
     def _whole_cycle(
         self,
@@ -188,6 +217,10 @@ class Planner:
 def _refusing(failed: _Failed) -> frozenset[str]:
     seen = failed.outcome.plugins if failed.outcome is not None else ()
     return frozenset((failed.status.plugin, *seen))
+
+
+def _score(whole: Framework, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores | None:
+    return whole.run_score(state, pod, nodes)[0]
 
 
 def _no_room(job: Job, placed: int, pod: Pod, failed: _Failed) -> Status:

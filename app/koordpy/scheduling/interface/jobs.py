@@ -55,10 +55,11 @@ class PlansJobs:
         raise NotImplementedError
 
     def sign_member(self, pod: Pod) -> Hashable | None:
-        """Sign a pod for the others of its job, as `SignPlugin.sign_pod` does for all pods.
+        """Sign a pod of a job, as `SignPlugin.sign_pod` does for all pods.
 
-        With the same signature this plugin gives them the same answers while the job is planned. None, the
-        default, means that it does not know: every pod is evaluated alone.
+        To pods with the same signature, of one job or several, this plugin gives the same answers in Filter
+        and Score while they are planned. None, the default, means that it does not know: every pod is
+        evaluated alone.
         """
         return None
 

@@ -27,6 +27,7 @@ from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.queue import SchedulingQueue
+from koordpy.scheduling.cycle.ranking import AllNodes
 from koordpy.scheduling.explain.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.metrics import ATTEMPT_DURATION, ATTEMPTS, counter, histogram
@@ -83,6 +84,7 @@ class ReservationScheduler:
         max_backoff: float = 10.0,
     ) -> None:
         self._handle, self._client, self._clock = handle, client, handle.clock
+        self._all_nodes = AllNodes(handle.nodes)
         self._fence = fence or Fence(handle.clock)
         self._decisions = decisions or Decisions()
         self._jobs = jobs or Jobs(profiles, handle, self._fence)
@@ -239,7 +241,8 @@ class ReservationScheduler:
         nodes = self._handle.nodes.all()
         if not len(nodes):
             return Status.unresolvable("no nodes available to schedule pods"), None
-        answer = self._jobs.answer(framework, pod, nodes) if self._jobs.concerns(framework, pod) else None
+        concerned = self._jobs.concerns(framework, pod)
+        answer = self._jobs.answer(framework, pod, self._all_nodes) if concerned else None
         if answer is None:
             outcome = framework.find_feasible(state, pod, nodes)
         else:

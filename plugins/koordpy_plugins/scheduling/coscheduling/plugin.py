@@ -199,8 +199,11 @@ class Coscheduling(
         return None if selector_of(pod) else gang_id(pod)
 
     def sign_member(self, pod: Pod) -> Hashable | None:
-        """Sign pods of a group alike, unless they are scored by those that the others before them got."""
-        return None if ANNOTATION_SELECTOR in pod.metadata.annotations else ()
+        """Sign pods alike, unless their group wants a place in the network, or they are scored by the nodes
+        that the others before them got."""
+        gang = self.cache.gang_of(pod)
+        is_alone = gang is None or gang.settings.topology_spec is not None
+        return None if is_alone or ANNOTATION_SELECTOR in pod.metadata.annotations else ()
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Refuse pods of incomplete groups, and the rest of a group that has failed in this round."""

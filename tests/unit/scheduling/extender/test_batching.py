@@ -19,7 +19,8 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.commands.why import show
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.scheduling.extender.batching import LEFT_ALONE, LOOKED_FOR, SECONDS
+from koordpy.scheduling.cycle.ranking import LOOKED_FOR
+from koordpy.scheduling.cycle.rankings import LEFT_ALONE, SECONDS
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.interface import (
     Filter,
@@ -524,4 +525,4 @@ def test_old_rankings_are_dropped() -> None:
         for i in range(2):
             named(made, pod_document(f"p{cpu}-{i}", cpu=cpu), names_of(BUSY))
         clock.advance(SECONDS + 0.01)
-    assert [workload.ranking is None for workload in batches._workloads] == [True, True, False]
+    assert [workload.ranking is None for workload in batches._rankings._workloads] == [True, True, False]

@@ -7,7 +7,8 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.extender.batching import LOOKED_FOR, SECONDS, WORKLOADS
+from koordpy.scheduling.cycle.ranking import LOOKED_FOR
+from koordpy.scheduling.cycle.rankings import SECONDS, WORKLOADS
 from koordpy.scheduling.interface import Plugin, Reserve, SignPlugin
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.status import SUCCESS, Status
