@@ -17,15 +17,10 @@ from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quantity import Quantity
 from koordpy.api.scheme import decode
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.quota_hooks import QuotaHook, QuotaReader, QuotaRecord, QuotaUpdateState
 from koordpy_plugins.scheduling.elasticquota.controllers.status import StatusWriter
 from koordpy_plugins.scheduling.elasticquota.state.amounts import text
-from koordpy_plugins.scheduling.elasticquota.state.hooks import (
-    HookError,
-    QuotaHook,
-    QuotaReader,
-    QuotaUpdateState,
-    register,
-)
+from koordpy_plugins.scheduling.elasticquota.state.hooks import HookError, register
 from koordpy_plugins.scheduling.elasticquota.state.quota_info import QuotaInfo
 
 from . import elasticquota_runtime as runtime
@@ -58,19 +53,19 @@ class PodCounter(QuotaHook):
         self.pods: dict[str, set[str]] = {}
         self.resets = 0
 
-    def is_quota_updated(self, old: QuotaInfo, new: QuotaInfo, quota: ElasticQuota) -> bool:
+    def is_quota_updated(self, old: QuotaRecord, new: QuotaRecord, quota: ElasticQuota) -> bool:
         answer = self.limits.get(quota.metadata.name, "") != quota.metadata.annotations.get(LIMIT, "")
         self.log("is_quota_updated", quota, old=info(old), new=info(new), answer=answer)
         return answer
 
     def pre_quota_update(
-        self, old: QuotaInfo | None, new: QuotaInfo | None, quota: ElasticQuota, state: QuotaUpdateState
+        self, old: QuotaRecord | None, new: QuotaRecord | None, quota: ElasticQuota, state: QuotaUpdateState
     ) -> None:
         self._log_update("pre_quota_update", old, new, quota, state)
         state.storage[self.key] = version(quota)
 
     def post_quota_update(
-        self, old: QuotaInfo | None, new: QuotaInfo | None, quota: ElasticQuota, state: QuotaUpdateState
+        self, old: QuotaRecord | None, new: QuotaRecord | None, quota: ElasticQuota, state: QuotaUpdateState
     ) -> None:
         if new is None:
             self.limits.pop(quota.metadata.name, None)
@@ -81,8 +76,8 @@ class PodCounter(QuotaHook):
     def _log_update(
         self,
         call: str,
-        old: QuotaInfo | None,
-        new: QuotaInfo | None,
+        old: QuotaRecord | None,
+        new: QuotaRecord | None,
         quota: ElasticQuota,
         state: QuotaUpdateState,
     ) -> None:
@@ -162,9 +157,10 @@ def version(found: ElasticQuota | Pod) -> str:
     return f"{found.metadata.name}@{found.metadata.resource_version}"
 
 
-def info(found: QuotaInfo | None) -> Entry | None:
+def info(found: QuotaRecord | None) -> Entry | None:
     if found is None:
         return None
+    assert isinstance(found, QuotaInfo)
     shown: Entry = {key: amounts(getattr(found, slot)) for key, slot in LISTS.items()}
     return {key: value for key, value in shown.items() if value} | {
         "name": found.name,

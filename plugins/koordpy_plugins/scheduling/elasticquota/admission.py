@@ -90,7 +90,7 @@ class QuotaCheck:
                 f"nonPreemptibleUsed: {text(kept_used)}, pod's request: {text(request)}, "
                 f"exceedDimensions: {_listed(names)}"
             )
-        if refusal := manager.refusal_of_hooks(name, pod):
+        if refusal := self.trees.refusal_of_hooks(manager, name, pod):
             return Status.unschedulable(refusal)
         return self._check_parents(manager, info, request, own) if self._parents else SUCCESS
 

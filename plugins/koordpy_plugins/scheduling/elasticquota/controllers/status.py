@@ -85,7 +85,8 @@ def _replacing(stored: Quantities, current: Quantities) -> dict[str, str | None]
 class StatusWriter:
     """Writes the status of all quotas.
 
-    A pass looks at a quota again only if its object or one of its lists was replaced since.
+    A pass looks at a quota again only if its object or one of its lists was replaced since. Hook plugins are
+    asked about each quota each time.
     """
 
     def __init__(self, handle: Handle, trees: Trees) -> None:
@@ -126,18 +127,19 @@ class StatusWriter:
         before = msgspec.to_builtins(quota)
         updated = decode(ElasticQuota, json_merge.apply(before, patch)) if patch else None
         for hook in manager.hooks:
-            updated = hook.call("update_quota_status", quota, updated) or updated
+            updated = hook.update_quota_status(quota, updated) or updated
         return json_merge.diff(before, msgspec.to_builtins(updated)) if updated is not None else {}
 
     def _due(
         self, quota: ElasticQuota, managers: Managers
     ) -> tuple[ElasticQuota, dict[str, Any], _Seen] | None:
         name, key = quota.metadata.name, quota.metadata.key
-        info = managers.of_quota(name).get(name)
+        manager = managers.of_quota(name)
+        info = manager.get(name)
         if info is None:
             return None
         seen = (quota, _lists_of(info))
-        if _is_same(self._seen.get(key), seen):
+        if not manager.hooks and _is_same(self._seen.get(key), seen):
             return None
         try:
             patch = self.patch_for(quota)

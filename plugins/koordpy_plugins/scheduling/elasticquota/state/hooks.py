@@ -1,83 +1,34 @@
-"""Hook plugins: code of others that observes quotas and pods, and may refuse pods.
+"""The hook plugins of a quota tree: how they are found, created and called.
 
-A package registers a factory under a key, with `register` or by an entry point of the group
-`koordpy.quotahooks`; the argument `hookPlugins` names the factories to use. Each quota tree has its own
-instances. Source: Koordinator, `pkg/scheduler/plugins/elasticquota/core/hook_plugin.go`.
+A package registers a factory under a key by an entry point, or with `register`; the argument `hookPlugins`
+names the factories to use. Each quota tree has its own plugins. Source: Koordinator,
+`pkg/scheduler/plugins/elasticquota/core/hook_plugin.go`.
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, Final, Protocol
+from typing import Any, TypeVar
 
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.args import HookPluginConf
+from koordpy.scheduling.interface.quota_hooks import (
+    GROUP,
+    HookFactory,
+    QuotaHook,
+    QuotaReader,
+    QuotaRecord,
+    QuotaUpdateState,
+)
 
-from .latency import HOOK_LATENCY
-from .quota_info import QuotaInfo
+from .latency import HOOK_FAILURES, HOOK_LATENCY
 
-GROUP: Final = "koordpy.quotahooks"
-"""The entry point group of factories; the name of an entry point is the factory's key."""
+log = logging.getLogger(__name__)
 
-
-class QuotaReader(Protocol):
-    """What hook plugins may read of their tree."""
-
-    def get(self, name: str) -> QuotaInfo | None:
-        """Return a quota by name."""
-        ...
-
-    def children_of(self, name: str) -> list[QuotaInfo]:
-        """Return the children of a quota."""
-        ...
-
-
-@dataclass
-class QuotaUpdateState:
-    """What a hook plugin keeps between PreQuotaUpdate and PostQuotaUpdate of one change."""
-
-    storage: dict[str, Any] = field(default_factory=dict)
-
-
-class QuotaHook:
-    """A hook plugin; the defaults do nothing. It must not change what it is given."""
-
-    def is_quota_updated(self, old: QuotaInfo, new: QuotaInfo, quota: ElasticQuota) -> bool:
-        """Return whether a quota changed for this plugin, though its amounts and place did not."""
-        return False
-
-    def pre_quota_update(
-        self, old: QuotaInfo | None, new: QuotaInfo | None, quota: ElasticQuota, state: QuotaUpdateState
-    ) -> None:
-        """Called before a quota is created (no `old`), changed or deleted (no `new`)."""
-
-    def post_quota_update(
-        self, old: QuotaInfo | None, new: QuotaInfo | None, quota: ElasticQuota, state: QuotaUpdateState
-    ) -> None:
-        """Called afterwards, with the same arguments."""
-
-    def on_pod_updated(self, quota_name: str, old: Pod | None, new: Pod | None) -> None:
-        """Called when a pod that has a node is added to, changed in, or removed from a quota."""
-
-    def update_quota_status(self, quota: ElasticQuota, updated: ElasticQuota | None) -> ElasticQuota | None:
-        """Return a quota to write, given what is stored and what would be written (None: nothing)."""
-        return None
-
-    def check_pod(self, quota_name: str, pod: Pod) -> str:
-        """Return why a pod may not be scheduled in a quota, or nothing."""
-        return ""
-
-    def on_batch_reset_begin(self) -> None:
-        """Called before all quotas of a tree are replayed as if they were created."""
-
-    def on_batch_reset_end(self) -> None:
-        """Called afterwards."""
-
-
-HookFactory = Callable[[QuotaReader, str, str], QuotaHook]
-"""Creates a hook plugin for a tree, given its key and arguments; may raise."""
+T = TypeVar("T")
 
 _FACTORIES: dict[str, HookFactory] = {}
 
@@ -93,28 +44,83 @@ class HookError(ValueError):
 
 @dataclass(frozen=True)
 class NamedHook:
-    """A hook plugin with its key, measured."""
+    """A hook plugin with its key, measured. What it raises is logged once for each method, and counted.
+
+    Operations are named as in Koordinator's metric.
+    """
 
     key: str
     plugin: QuotaHook
+    _logged: set[str] = field(default_factory=set, compare=False)
 
-    def call(self, operation: str, *args: Any) -> Any:
-        """Call a method and measure it; the operation is named as in Koordinator's metric."""
+    def is_quota_updated(self, old: QuotaRecord, new: QuotaRecord, quota: ElasticQuota) -> bool:
+        """Return whether a quota changed for the plugin."""
+        return bool(self._call("is_quota_updated", self.plugin.is_quota_updated, old, new, quota))
+
+    def pre_quota_update(
+        self, old: QuotaRecord | None, new: QuotaRecord | None, quota: ElasticQuota, state: QuotaUpdateState
+    ) -> None:
+        """Tell the plugin that a quota will change."""
+        self._call("pre_quota_update", self.plugin.pre_quota_update, old, new, quota, state)
+
+    def post_quota_update(
+        self, old: QuotaRecord | None, new: QuotaRecord | None, quota: ElasticQuota, state: QuotaUpdateState
+    ) -> None:
+        """Tell the plugin that a quota has changed."""
+        self._call("post_quota_update", self.plugin.post_quota_update, old, new, quota, state)
+
+    def on_pod_updated(self, quota_name: str, old: Pod | None, new: Pod | None) -> None:
+        """Tell the plugin of a pod that has a node."""
+        self._call("on_pod_update", self.plugin.on_pod_updated, quota_name, old, new)
+
+    def update_quota_status(self, quota: ElasticQuota, updated: ElasticQuota | None) -> ElasticQuota | None:
+        """Return the quota that the plugin wants to be written."""
+        return self._call("update_quota_status", self._updated_status, quota, updated)
+
+    def _updated_status(self, quota: ElasticQuota, updated: ElasticQuota | None) -> ElasticQuota | None:
+        found = self.plugin.update_quota_status(quota, updated)
+        if found is not None and not isinstance(found, ElasticQuota):
+            raise TypeError(f"got {type(found).__name__}, expected an ElasticQuota or None")
+        return found
+
+    def check_pod(self, quota_name: str, pod: Pod) -> str:
+        """Return why the plugin refuses a pod; one that raises refuses it."""
+        try:
+            return self._measured("check_pod", self.plugin.check_pod, quota_name, pod) or ""
+        except Exception as error:
+            self._failed("check_pod")
+            return f"{type(error).__name__}: {error}"
+
+    def on_batch_reset_begin(self) -> None:
+        """Tell the plugin that all quotas will be shown to it."""
+        self._try("on_batch_reset_begin", self.plugin.on_batch_reset_begin)
+
+    def on_batch_reset_end(self) -> None:
+        """Tell the plugin that all quotas have been shown to it."""
+        self._try("on_batch_reset_end", self.plugin.on_batch_reset_end)
+
+    def _call(self, operation: str, method: Callable[..., T], *args: Any) -> T | None:
+        return self._try(operation, self._measured, operation, method, *args)
+
+    def _try(self, operation: str, method: Callable[..., T], *args: Any) -> T | None:
+        try:
+            return method(*args)
+        except Exception:
+            self._failed(operation)
+            return None
+
+    def _measured(self, operation: str, method: Callable[..., T], *args: Any) -> T:
         began = time.perf_counter()
         try:
-            return getattr(self.plugin, _METHODS[operation])(*args)
+            return method(*args)
         finally:
             HOOK_LATENCY.labels(self.key, operation).observe(time.perf_counter() - began)
 
-
-_METHODS: Final[Mapping[str, str]] = {
-    "is_quota_updated": "is_quota_updated",
-    "pre_quota_update": "pre_quota_update",
-    "post_quota_update": "post_quota_update",
-    "on_pod_update": "on_pod_updated",
-    "update_quota_status": "update_quota_status",
-    "check_pod": "check_pod",
-}
+    def _failed(self, operation: str) -> None:
+        HOOK_FAILURES.labels(self.key, operation).inc()
+        if operation not in self._logged:
+            self._logged.add(operation)
+            log.exception("hook plugin %s of quotas failed in %s; logged once", self.key, operation)
 
 
 def create(tree: str, reader: QuotaReader, configured: Iterable[HookPluginConf]) -> tuple[NamedHook, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from prometheus_client import Histogram
+from prometheus_client import Counter, Histogram
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,6 +22,11 @@ HOOK_LATENCY = Histogram(
     "Time of calls of hook plugins of quotas, in seconds.",
     ["plugin", "operation"],
     buckets=[1e-6 * 2**n for n in range(24)],
+)
+HOOK_FAILURES = Counter(
+    "koordpy_quota_hook_plugin_failures_total",
+    "Calls of hook plugins of quotas that raised.",
+    ["plugin", "operation"],
 )
 
 

@@ -10,11 +10,12 @@ from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM
 from koordpy.api.resource_list import Quantities, from_wire
+from koordpy.scheduling.interface.quota_hooks import QuotaUpdateState
 
 from .accounts import SPECIAL, Accounts
 from .amounts import equal, is_zero, minus, plus
 from .calculator import Calculator
-from .hooks import NamedHook, QuotaUpdateState, create
+from .hooks import NamedHook, create
 from .latency import measured
 from .quota_info import QuotaInfo
 from .settings import QuotaSettings
@@ -282,12 +283,12 @@ class QuotaManager(Accounts):
 
     def is_updated_for_hooks(self, info: QuotaInfo, new: QuotaInfo, quota: ElasticQuota) -> bool:
         """Return whether a hook plugin says that a quota changed."""
-        return any(hook.call("is_quota_updated", info, new, quota) for hook in self.hooks)
+        return any(hook.is_quota_updated(info, new, quota) for hook in self.hooks)
 
     def _begin(self, old: QuotaInfo | None, new: QuotaInfo | None, quota: ElasticQuota) -> QuotaUpdateState:
         state = QuotaUpdateState()
         for hook in self.hooks:
-            hook.call("pre_quota_update", old, new, quota, state)
+            hook.pre_quota_update(old, new, quota, state)
         return state
 
     def _end(
@@ -298,25 +299,30 @@ class QuotaManager(Accounts):
         state: QuotaUpdateState,
     ) -> None:
         for hook in self.hooks:
-            hook.call("post_quota_update", old, new, quota, state)
+            hook.post_quota_update(old, new, quota, state)
 
     def replay_for_hooks(self, quotas: Mapping[str, ElasticQuota]) -> None:
         """Show all quotas of the tree to the hook plugins as if they were created."""
         if not self.hooks:
             return
         for hook in self.hooks:
-            hook.plugin.on_batch_reset_begin()
+            hook.on_batch_reset_begin()
         for name in sorted(quotas):
             info = self.quotas.get(name)
             if info is not None:
                 self._end(None, info, quotas[name], self._begin(None, info, quotas[name]))
         for hook in self.hooks:
-            hook.plugin.on_batch_reset_end()
+            hook.on_batch_reset_end()
+
+    def tell_hooks(self, name: str, old: Pod | None, new: Pod | None) -> None:
+        """Tell the hook plugins of a pod of a quota that has a node, or will be bound to one."""
+        for hook in self.hooks:
+            hook.on_pod_updated(name, old, new)
 
     def refusal_of_hooks(self, name: str, pod: Pod) -> str:
         """Return why a hook plugin refuses a pod, or nothing; the message is Koordinator's."""
         for hook in self.hooks:
-            refusal = hook.call("check_pod", name, pod)
+            refusal = hook.check_pod(name, pod)
             if refusal:
                 return f"CheckPod failed for hook plugin {hook.key}, err: {refusal}"
         return ""

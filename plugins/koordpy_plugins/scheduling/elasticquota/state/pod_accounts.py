@@ -140,8 +140,7 @@ class PodAccounts(QuotaManager):
             self.add_request(info.name, delta, kept, is_own=True)
 
     def _change_used(self, info: QuotaInfo, old: Pod | None, new: Pod | None) -> None:
-        for hook in self.hooks:
-            hook.call("on_pod_update", info.name, old, new)
+        self.tell_hooks(info.name, old, new)
         delta, kept = self._delta(info, old, new)
         if not is_zero(delta) or not is_zero(kept):
             self.add_used(info.name, delta, kept, is_own=True)

@@ -52,13 +52,26 @@ class TentativeCharges:
         kept = amounts if is_non_preemptible(pod) else _NOTHING
         charge = self._charges[pod.metadata.uid] = _Charge(pod, manager, name, amounts, kept)
         _count(charge, plus)
+        manager.tell_hooks(name, None, pod)
 
     def discard(self, uid: str) -> bool:
         """Take back what is charged for a pod; return whether anything was."""
         charge = self._charges.pop(uid, None)
         if charge is not None:
             _count(charge, minus)
+            charge.manager.tell_hooks(charge.name, charge.pod, None)
         return charge is not None
+
+    def refusal_of_hooks(self, manager: PodAccounts, name: str, pod: Pod) -> str:
+        """Return why a hook plugin refuses a pod, or nothing; a charge of the pod itself does not count."""
+        charge = self._charges.get(pod.metadata.uid) if manager.hooks else None
+        if charge is None:
+            return manager.refusal_of_hooks(name, pod)
+        charge.manager.tell_hooks(charge.name, charge.pod, None)
+        try:
+            return manager.refusal_of_hooks(name, pod)
+        finally:
+            charge.manager.tell_hooks(charge.name, None, charge.pod)
 
     def rebuild(self, managers: Managers) -> None:
         """Charge all pods again, in new trees."""

@@ -196,6 +196,10 @@ class QuotaTrees(DerivedState):
         """Return what is counted tentatively for a pod, in all and of what is not preemptible."""
         return self._tentative.of(uid)
 
+    def refusal_of_hooks(self, manager: PodAccounts, name: str, pod: Pod) -> str:
+        """Return why a hook plugin of a tree refuses a pod of a quota, or nothing."""
+        return self._tentative.refusal_of_hooks(manager, name, pod)
+
     # --- events ----------------------------------------------------------------------------------
 
     def _quota_added(self, quota: ElasticQuota) -> None:
