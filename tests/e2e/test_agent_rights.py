@@ -6,10 +6,9 @@ fails; with the right again, it works, without a restart of the agent unless it 
 """
 
 import asyncio
-import copy
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
 from koordpy.cluster.events import Recorder
 from koordpy.lib.clock import SystemClock
+from tests.e2e import taken_rights
 from tests.e2e.installation import NAMESPACE, Component, Document, Installation
 from tests.eventually import PATIENCE, eventually
 from tests.integration.worker.stage import NodeFiles
@@ -88,54 +88,9 @@ def pod(name: str) -> Document:
     }
 
 
-@contextmanager
-def without(installation: Installation, verb: str, *resources: str) -> Iterator[None]:
+def without(installation: Installation, verb: str, *resources: str) -> AbstractContextManager[None]:
     """Take a verb on resources from every role of the agent; give it back at the end."""
-    kinds = ("Role", "ClusterRole")
-    roles = [
-        document
-        for document in installation.documents
-        if document["kind"] in kinds and document["metadata"]["name"].startswith(ACCOUNT)
-    ]
-    changed = []
-    for role in roles:
-        rules = role["rules"]
-        for resource in resources:
-            rules = [left for rule in rules for left in _reduced(rule, verb, resource)]
-        if rules != role["rules"]:
-            changed.append((role, {**copy.deepcopy(role), "rules": rules}))
-    assert changed
-    _replace(installation, [reduced for _, reduced in changed])
-    try:
-        assert eventually(lambda: not any(_may(installation, verb, resource) for resource in resources))
-        yield
-    finally:
-        _replace(installation, [role for role, _ in changed])
-
-
-def _may(installation: Installation, verb: str, resource: str) -> bool:
-    """Return whether the agent may do something in a namespace or in the cluster."""
-    resource, _, subresource = resource.partition("/")
-    user = f"--as=system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
-    what = [verb, resource, *([f"--subresource={subresource}"] if subresource else [])]
-    return installation.plane.kubectl("auth", "can-i", *what, user, check=False).returncode == 0
-
-
-def _reduced(rule: Document, verb: str, resource: str) -> Iterator[Document]:
-    if resource not in rule["resources"] or verb not in rule["verbs"]:
-        yield rule
-        return
-    others = [other for other in rule["resources"] if other != resource]
-    verbs = [other for other in rule["verbs"] if other != verb]
-    if others:
-        yield {**rule, "resources": others}
-    if verbs:
-        yield {**rule, "resources": [resource], "verbs": verbs}
-
-
-def _replace(installation: Installation, roles: list[Document]) -> None:
-    for role in roles:
-        installation.plane.kubectl("apply", "-f", "-", stdin=json.dumps(role))
+    return taken_rights.without(installation, ACCOUNT, verb, *resources)
 
 
 class Agent:

@@ -12,6 +12,7 @@ could not preempt for it either: its condition says so, and it has no nomination
 import asyncio
 import logging
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
@@ -27,6 +28,13 @@ log = logging.getLogger(__name__)
 
 REST = 3.0
 """After a PostFilter, the event loop is left to kube-scheduler's calls for this multiple of its duration."""
+
+AFTER_FAILURE = 10.0
+"""Seconds after which a PostFilter that failed is run again, and before which it is not.
+
+It fails if it may not evict pods, say. Until then it may have nominated pods, and taken that back: at each of
+these kube-scheduler tries the pods again, without its backoff where it has nothing else to do.
+"""
 
 MOST_PODS = 1000
 """Pods that wait for their PostFilter; the oldest are dropped, since kube-scheduler retries them."""
@@ -61,6 +69,8 @@ class PostFilters:
         self._due: OrderedDict[str, _Request] = OrderedDict()
         self._written: OrderedDict[str, tuple[str, float]] = OrderedDict()
         """Which node was written to the status of a pod, by UID, and when."""
+        self._failed: OrderedDict[str, tuple[float, str, str]] = OrderedDict()
+        """When a PostFilter that failed is run again, with UID and key of the pod, by pod or job."""
         self._wake = asyncio.Event()
         self._leads = False
         self._used = any(framework.preempts_beside for framework in profiles.frameworks.values())
@@ -84,6 +94,8 @@ class PostFilters:
         """
         framework = self._profiles.of(pod.spec.scheduler_name)
         if not self._leads or framework is None or not framework.preempts_beside:
+            return
+        if self._failed and self._id_of(framework, pod) in self._failed:
             return
         self._due.pop(pod.metadata.uid, None)
         is_kept = outcome is not None and size <= LARGEST
@@ -122,10 +134,28 @@ class PostFilters:
                     await self._run(uid, request)
                     await asyncio.sleep((self._clock.monotonic() - began) * REST)
                 self._wake.clear()
-                await self._wake.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._retry_failed()):
+                        await self._wake.wait()
         finally:
             self._leads = False
             self._due.clear()
+            self._failed.clear()
+
+    def _retry_failed(self) -> float | None:
+        """Make due what failed a while ago; return the seconds until there is more, None if there is not."""
+        now = self._clock.monotonic()
+        while self._failed:
+            id_, (when, uid, key) = next(iter(self._failed.items()))
+            if when > now:
+                return 0.0 if self._due else when - now
+            del self._failed[id_]
+            self._due.setdefault(uid, _Request(key))
+        return 0.0 if self._due else None
+
+    def _id_of(self, framework: Framework, pod: Pod) -> str:
+        """Return what fails or succeeds as a whole: the job of a pod, or the pod."""
+        return self._jobs.id_of(framework, pod) or pod.metadata.uid
 
     async def _run(self, uid: str, request: _Request) -> None:
         pod = self._pods.by_key(request.key)
@@ -142,7 +172,15 @@ class PostFilters:
                 return
             pod, state, outcome = found
         result, status = await whole.run_post_filter_beside(state, pod, outcome)
-        log.debug("PostFilter of pod %s: %s", pod.metadata.key, status.message or status.code.name)
+        if status.is_success or status.is_rejected:
+            log.debug("PostFilter of pod %s: %s", pod.metadata.key, status.message or status.code.name)
+        else:
+            log.warning("PostFilter of pod %s failed: %s", pod.metadata.key, status.message)
+            id_ = self._id_of(framework, pod)
+            self._failed[id_] = (self._clock.monotonic() + AFTER_FAILURE, uid, request.key)
+            self._failed.move_to_end(id_)
+            if len(self._failed) > MOST_PODS:
+                self._failed.popitem(last=False)
         if result is not None and result.override:
             await self.nominate(pod, result)
 

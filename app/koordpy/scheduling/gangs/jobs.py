@@ -82,6 +82,12 @@ class Jobs:
         plans = self._planners.get(framework.profile_name)
         return plans is not None and plans.may_plan(pod)
 
+    def id_of(self, framework: Framework, pod: Pod) -> str:
+        """Return the id of the job that a pod is placed with; empty if it is placed by itself."""
+        plans = self._planners.get(framework.profile_name)
+        job = plans.job_of(pod) if plans is not None and plans.may_plan(pod) else None
+        return job.id if job is not None else ""
+
     def is_planned(self, framework: Framework, pod: Pod) -> bool:
         """Return whether a pod is, or would be, planned together with others."""
         plans = self._planners.get(framework.profile_name)

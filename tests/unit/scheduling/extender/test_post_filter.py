@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.scheduling.extender.post_filter import AFTER_FAILURE
 from koordpy.scheduling.interface import Filter, Plugin, PostFilter, PreFilter
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -26,6 +27,7 @@ class Quota(Plugin, PreFilter, PostFilter):
         super().__init__(args, handle)
         self.asked: list[tuple[str, str]] = []
         self.rejects = True
+        self.result = SUCCESS
 
     def pre_filter(self, state, pod, nodes):
         return None, Status.unschedulable("over quota") if self.rejects else SUCCESS
@@ -34,7 +36,7 @@ class Quota(Plugin, PreFilter, PostFilter):
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
         self.asked.append((pod.metadata.name, outcome.prefilter.message))
-        return PostFilterResult("b", override=True), SUCCESS
+        return PostFilterResult("b", override=True), self.result
 
 
 class Rejects(Plugin, Filter):
@@ -163,3 +165,33 @@ async def test_a_pod_whose_proposed_evictions_are_all_refused_gets_its_post_filt
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert plugin.asked == [("p", "over quota")]
+
+
+async def test_a_pod_whose_post_filter_failed_gets_it_again_after_a_while_and_not_before() -> None:
+    e = made(Quota)
+    plugin, clock = quota_of(e), e.handle.clock
+    plugin.result = Status.failed("may not evict")
+    task = asyncio.ensure_future(e.post_filters.run())
+    await asyncio.sleep(0)
+
+    async def until(*asked: str) -> None:
+        async with asyncio.timeout(30):
+            while [name for name, _ in plugin.asked] != list(asked):
+                await asyncio.sleep(0.01)
+
+    try:
+        tried(e, "p")
+        await until("p")
+        tried(e, "p")
+        tried(e, "q")
+        await until("p", "q")
+        clock.advance(AFTER_FAILURE)
+        plugin.result = SUCCESS
+        e.handle.cluster.store(Pod).apply(pod("r"))
+        tried(e, "r")
+        await until("p", "q", "r", "p", "q")
+        tried(e, "p")
+        await until("p", "q", "r", "p", "q", "p")
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
