@@ -12,7 +12,8 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.membership import QuotaMembership
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.interface.gates import scheduling_gates
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy_plugins.scheduling.elasticquota.controllers.overuse_revoke import QuotaOverUsedRevokeController
 from koordpy_plugins.scheduling.elasticquota.state.managers import Managers
@@ -34,8 +35,9 @@ class World:
         self.clock = FakeClock(START)
         self.cluster = Cluster(clock=self.clock)
         self.quotas, self.pods = self.cluster.store(ElasticQuota), self.cluster.store(Pod)
-        membership = QuotaMembership(self.cluster, label_only=False)
-        self.managers = Managers(QuotaSettings.of(args, scheduling_gates()), membership, self.clock)
+        settings = QuotaSettings.of(args, FeatureGates(SPECS, case_in.get("gates") or {}))
+        membership = QuotaMembership(self.cluster, label_only=settings.label_only)
+        self.managers = Managers(settings, membership, self.clock)
         self.quotas.subscribe(on_add=self.managers.add_quota, on_delete=self.managers.delete_quota)
         self.pods.subscribe(on_add=self.managers.add_pod, on_delete=self.managers.delete_pod)
         # Not the shared trees: after a restart, which they equal, pods of a deleted quota count as others'.
