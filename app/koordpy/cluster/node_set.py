@@ -1,8 +1,8 @@
 """Some nodes of the node table, the input of batch forms: arrays with a cell per node."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -14,6 +14,34 @@ from .overlay import MovedPods, Overlay
 
 if TYPE_CHECKING:
     from .nodes import NodeTable
+
+
+class RowNames(Sequence[str]):
+    """The names of rows of a table, looked up when the first one is asked for: often none is."""
+
+    __slots__ = ("_known", "_rows", "_table")
+
+    def __init__(self, table: "NodeTable", rows: Int64) -> None:
+        self._table, self._rows = table, rows
+        self._known: list[str] | None = None
+
+    def _names(self) -> list[str]:
+        if self._known is None:
+            self._known = [self._table.name_of(row) for row in self._rows.tolist()]
+        return self._known
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._names()[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +59,22 @@ class NodeSet:
 
     def subset(self, keep: Bool) -> "NodeSet":
         """Return the nodes where `keep` (n,) is true."""
-        return self.pick(np.flatnonzero(keep))
+        return self if keep.all() else self.pick(np.flatnonzero(keep))
 
     def pick(self, indexes: Int64) -> "NodeSet":
         """Return the nodes at these positions, in this order."""
-        names = self.names
+        names, rows = self.names, self.rows[indexes]
         overlay = self.overlay
         if overlay is not None:
             overlay = overlay.pick(indexes)
-        return NodeSet(self.table, [names[i] for i in indexes.tolist()], self.rows[indexes], overlay)
+        if isinstance(names, RowNames):
+            return NodeSet(self.table, RowNames(self.table, rows), rows, overlay)
+        return NodeSet(self.table, [names[i] for i in indexes.tolist()], rows, overlay)
+
+    @classmethod
+    def of_rows(cls, table: "NodeTable", rows: Int64) -> "NodeSet":
+        """Return the nodes of rows (n,), whose names are looked up when they are needed."""
+        return cls(table, RowNames(table, rows), rows)
 
     def allocatable(self, column: int) -> Int64:
         """(n,) what the nodes offer of one resource."""

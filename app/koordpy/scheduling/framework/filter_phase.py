@@ -5,6 +5,8 @@ The rules for combining results of several plugins are Kubernetes' and Koordinat
 `pkg/scheduler/frameworkext/framework_extender.go`).
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from koordpy.api.core import Pod
@@ -87,6 +89,27 @@ class FilterPhase:
         except Broken as broken:
             return broken.status
         return SUCCESS
+
+    def pre_filter_again(self, state: CycleState, pod: Pod, nodes: NodeSet, names: Collection[str]) -> bool:
+        """Run some PreFilter plugins in the state of another pod, and those that must run for each pod.
+
+        Return whether they leave all nodes to the pod; if not, it must be evaluated alone.
+        """
+        try:
+            shown = self._transformed(state, pod, nodes)
+            for name, plugin in self._pre_filter:
+                if name not in names and not plugin.for_each_pod:
+                    continue
+                allowed, status = call(state, "PreFilter", name, plugin.pre_filter, state, pod, shown)
+                if status.is_skip:
+                    state.skip_filter.add(name)
+                    continue
+                if allowed is not None or not status.is_success:
+                    return False
+                state.skip_filter.discard(name)
+        except Broken:
+            return False
+        return True
 
     def _run_pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> PreFilterOutcome:
         for name, before in self._before_pre_filter:
@@ -274,7 +297,8 @@ class FilterPhase:
         """Filter the nodes with more important nominated pods again, with these pods in place."""
         ignored = state.read(NOMINATED_PODS_TO_IGNORE) or frozenset()
         counted: dict[str, list[Pod]] = {}
-        for node_name in self._nominator.node_names:
+        names = self._nominator.node_names
+        for node_name in names if len(names) < len(nodes) else nodes.names:
             pods = [
                 nominated
                 for nominated in self._nominator.pods_on(node_name)

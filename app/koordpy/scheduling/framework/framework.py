@@ -76,6 +76,7 @@ class Framework:
         filters = FilterPhase(by_point, handle.nominator, gates, schedulers, reruns)
         self.run_pre_filter = filters.run_pre_filter
         self.pre_filter_each = filters.pre_filter_each
+        self.pre_filter_again = filters.pre_filter_again
         self.find_feasible = filters.find_feasible
         self.run_filters = filters.run_filters
         self.add_pod = filters.add_pod
@@ -95,6 +96,10 @@ class Framework:
         self.run_preempt = post_filters.run_preempt
         scores = ScorePhase(by_point, weights)
         self.run_score = scores.run_score
+        self.raw_scores = scores.raw_scores
+        self.is_normalizing = scores.is_normalizing
+        self.weighted_scores = scores.weighted
+        self.replaces_before_score = scores.replaces_before_score
         self.are_relative = scores.are_relative
         self.weights = scores.weights
         """The weights of the Score plugins."""

@@ -1,6 +1,6 @@
 """Which of the feasible nodes suit a pod best: PreScore, Score, and the weights."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -34,10 +34,13 @@ class ScorePhase:
         self._transformers = dict(transformers)
         self._before_score = enabled.at("score", BeforeScore)
         self._score = [(name, plugin, weights.get(name) or 1) for name, plugin in enabled.at("score", Score)]
+        self._by_name = {each[0]: each for each in self._score}
         self.weights: dict[str, int] = {name: weight for name, _, weight in self._score}
         self._normalizing = [
             name for name, plugin, _ in self._score if type(plugin).normalize_scores is not _AS_THEY_ARE
         ]
+        self.replaces_before_score = bool(self._before_score)
+        """Whether any plugin may score another pod, or other nodes."""
 
     def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
         """Run PreScore, BeforeScore and Score; return normalised, weighted scores of all the nodes."""
@@ -55,6 +58,34 @@ class ScorePhase:
         except Broken as broken:
             return None, broken.status
 
+    def raw_scores(
+        self, state: CycleState, pod: Pod, nodes: NodeSet, names: Collection[str]
+    ) -> dict[str, Int64]:
+        """Run PreScore and Score of some plugins; return (n,) scores before normalization, by plugin.
+
+        Plugins that skip the pod are left out. Raises Broken.
+        """
+        for name, transformer in self._transformers.items():
+            nodes = call(state, "TransformNodes", name, transformer.transform_nodes, state, pod, nodes)
+        state.skip_score.difference_update(names)
+        status = self._run_pre_score(state, pod, nodes, names)
+        if not status.is_success:
+            raise Broken(status)
+        return {
+            name: call(state, "Score", name, plugin.score_nodes, state, pod, nodes)
+            for name, plugin, _ in self._score
+            if name in names and name not in state.skip_score
+        }
+
+    def is_normalizing(self, name: str) -> bool:
+        """Return whether a plugin's score of a node depends on those of the other nodes."""
+        return name in self._normalizing
+
+    def weighted(self, state: CycleState, pod: Pod, name: str, raw: Int64) -> Int64:
+        """(n,) the normalised and weighted scores of a plugin. Raises Broken."""
+        _, plugin, weight = self._by_name[name]
+        return self._weighted(state, pod, name, plugin, weight, raw)
+
     def are_relative(self, scores: Scores) -> bool:
         """Return whether the differences of scores may change among fewer nodes.
 
@@ -67,8 +98,12 @@ class ScorePhase:
                 return True
         return False
 
-    def _run_pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+    def _run_pre_score(
+        self, state: CycleState, pod: Pod, nodes: NodeSet, names: Collection[str] | None = None
+    ) -> Status:
         for name, plugin in self._pre_score:
+            if names is not None and name not in names:
+                continue
             status = call(state, "PreScore", name, plugin.pre_score, state, pod, nodes)
             if status.is_skip:
                 state.skip_score.add(name)
@@ -83,16 +118,20 @@ class ScorePhase:
             if name in state.skip_score:
                 continue
             raw = call(state, "Score", name, plugin.score_nodes, state, pod, nodes)
-            scores = call(state, "ScoreExtensionNormalize", name, plugin.normalize_scores, state, pod, raw)
-            if len(scores) and (scores.min() < MIN_NODE_SCORE or scores.max() > MAX_NODE_SCORE):
-                outside = scores[(scores < MIN_NODE_SCORE) | (scores > MAX_NODE_SCORE)][0]
-                raise Broken(
-                    Status.failed(
-                        "applying score defaultWeights on Score plugins: "
-                        f'plugin "{name}" returns an invalid score {outside}, it should in the range '
-                        f"of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-                    ).by(name)
-                )
-            by_plugin[name] = scores * weight
+            by_plugin[name] = self._weighted(state, pod, name, plugin, weight, raw)
             total += by_plugin[name]
         return Scores(nodes, by_plugin, total)
+
+    @staticmethod
+    def _weighted(state: CycleState, pod: Pod, name: str, plugin: Score, weight: int, raw: Int64) -> Int64:
+        scores = call(state, "ScoreExtensionNormalize", name, plugin.normalize_scores, state, pod, raw)
+        if len(scores) and (scores.min() < MIN_NODE_SCORE or scores.max() > MAX_NODE_SCORE):
+            outside = scores[(scores < MIN_NODE_SCORE) | (scores > MAX_NODE_SCORE)][0]
+            raise Broken(
+                Status.failed(
+                    "applying score defaultWeights on Score plugins: "
+                    f'plugin "{name}" returns an invalid score {outside}, it should in the range '
+                    f"of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+                ).by(name)
+            )
+        return scores * weight

@@ -4,8 +4,8 @@ Each pod goes through a whole cycle, with kube-scheduler's in-tree plugins, and 
 once by a `Placement`: so the next pod sees it, in every plugin, and nothing is simulated. Nothing is awaited,
 so nothing interleaves: two jobs can never both be half planned and wait for each other.
 
-Filter and Score are left out for a pod that is identical to one before it, of the same job (`alike.py`) or of
-any (`koordpy.scheduling.cycle.rankings`).
+Of a cycle only that is repeated which the pods before it may have changed (`evaluations.py`); in a small job
+nothing for a pod that is identical to one of any job (`koordpy.scheduling.cycle.rankings`).
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.profiles.profiles import Profiles
 
-from .alike import Alike
+from .evaluations import Evaluations
 
 MANY = 5
-"""The number of pods from which looking ahead costs less than evaluating the nodes for each pod."""
+"""The number of pods from which it pays to keep what is evaluated from one pod to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,9 @@ class Planner:
         """Place the pods of a job, `first` before the others and only on one of the nodes offered for it."""
         placed: dict[str, Placement] = {}
         failed: tuple[Pod, _Failed] | None = None
+        failures = 0
         plan: PlacementPlan | None = None
-        alike = Alike(len(job.pods)) if len(job.pods) >= MANY else None
+        evaluations = Evaluations(self._nodes, self._rng) if len(job.pods) >= MANY else None
         uid = first.metadata.uid
         others = [pod for pod in job.pods if pod.metadata.uid != uid]
         left = {pod.metadata.uid for pod in job.pods}
@@ -96,18 +97,20 @@ class Planner:
             if plan is not None and pod.metadata.uid not in plan.node_of:
                 continue
             if pod is first:
-                found = self._place(pod, offered, None, None)
+                found = self._place(pod, offered, None)
             else:
-                found = self._place(pod, self._all, plan, alike)
+                earlier = None if failed is None else failed[1]
+                found = self._place(pod, self._all, plan, evaluations, earlier)
             if plan is None and isinstance(found, _Failed) and (made := found.state.read(PLAN)) is not None:
                 plan = made
-                found = self._place(pod, self._all, plan, None)
+                found = self._place(pod, self._all, plan)
             if isinstance(found, Placement):
                 placed[pod.metadata.uid] = found
                 plan = plan or found.state.read(PLAN)
                 continue
             failed = failed or (pod, found)
-            if plan is not None or not job.suffices(placed.keys() | left):
+            failures += 1
+            if plan is not None or (_is_asked_after(failures) and not job.suffices(placed.keys() | left)):
                 break
         if placed and job.suffices(placed.keys()):
             rest = None if failed is None or uid in placed else _no_room(job, len(placed), *failed)
@@ -125,15 +128,23 @@ class Planner:
 
     def place_again(self, pod: Pod, offered: Offered) -> Placement | Status:
         """Place one pod of a planned job on other nodes; what it had must be released before."""
-        found = self._place(pod, offered, None, None)
+        found = self._place(pod, offered, None)
         return found if isinstance(found, Placement) else found.status
 
     # --- one pod ---------------------------------------------------------------------------------
 
     def _place(
-        self, pod: Pod, offered: Offered, plan: PlacementPlan | None, alike: Alike | None
+        self,
+        pod: Pod,
+        offered: Offered,
+        plan: PlacementPlan | None,
+        evaluations: Evaluations | None = None,
+        earlier: _Failed | None = None,
     ) -> Placement | _Failed:
-        """Find a node for a pod, and reserve there."""
+        """Find a node for a pod, and reserve there.
+
+        Where another pod of the job has failed `earlier`, nobody asks why this one does.
+        """
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
         # kube-scheduler knows nothing of reserve pods, so their placements have its part too.
         framework = whole if is_reserve_pod(pod) else self._profiles.of(pod.spec.scheduler_name)
@@ -142,16 +153,19 @@ class Planner:
             return _Failed(Status.unresolvable(f"no profile for schedulerName {name!r}"), CycleState(), None)
         if plan is not None:
             nodes, _ = self._nodes.select([plan.node_of[pod.metadata.uid]])
-            return self._whole_cycle(framework, whole, pod, nodes, plan, None)
-        again = (
-            self._like_another(whole, pod, offered) if alike is None else alike.next(whole, pod, self._nodes)
-        )
+            return self._whole_cycle(framework, whole, pod, nodes, plan)
+        if evaluations is None:
+            again = self._like_another(whole, pod, offered)
+        else:
+            again = evaluations.best(whole, pod)
+            if evaluations.are_none and earlier is not None:
+                return earlier
         if again is not None:
             state, node_name = again
             placement, status = self._reserve(framework, state, pod, node_name)
             if status.is_success:
                 return placement
-        return self._whole_cycle(framework, whole, pod, offered.nodes, None, alike)
+        return self._whole_cycle(framework, whole, pod, offered.nodes, None)
 
     def _like_another(self, whole: Framework, pod: Pod, offered: Offered) -> tuple[CycleState, str] | None:
         """Return a state and the best node for a pod from the evaluation for an identical one of any job."""
@@ -178,7 +192,6 @@ class Planner:
         pod: Pod,
         nodes: NodeSet,
         plan: PlacementPlan | None,
-        alike: Alike | None,
     ) -> Placement | _Failed:
         state = whole.new_state()
         if plan is not None:
@@ -197,8 +210,6 @@ class Planner:
                 return _Failed(status, state, None)
             equal = np.flatnonzero(scores.total == scores.total.max())
             best = int(equal[self._rng.randrange(len(equal))])
-            if alike is not None and state.read(PLAN) is None:
-                alike.found(whole, pod, state, scores, best)
         placement, status = self._reserve(framework, state, pod, kept.names[best])
         return placement if status.is_success else _Failed(status, state, outcome)
 
@@ -221,6 +232,11 @@ def _refusing(failed: _Failed) -> frozenset[str]:
 
 def _score(whole: Framework, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores | None:
     return whole.run_score(state, pod, nodes)[0]
+
+
+def _is_asked_after(failures: int) -> bool:
+    """Return whether to find out if the rest suffices; seldom after many failures, since that takes long."""
+    return failures <= 32 or failures & (failures - 1) == 0
 
 
 def _no_room(job: Job, placed: int, pod: Pod, failed: _Failed) -> Status:

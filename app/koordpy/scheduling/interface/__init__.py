@@ -59,7 +59,7 @@ from .reservations import (
     ReservationScore,
 )
 from .scoring import MAX_NODE_SCORE, MIN_NODE_SCORE, BeforeScore, PreScore, Score
-from .signing import SignPlugin
+from .signing import Reach, SignPlugin
 from .tentative import TentativeReserve
 
 __all__ = [
@@ -103,6 +103,7 @@ __all__ = [
     "PreferNodes",
     "QueueSort",
     "QueuedPod",
+    "Reach",
     "ReservationFilter",
     "ReservationInfo",
     "ReservationNominator",

@@ -4,7 +4,7 @@ Their requests count against other pods while nodes are filtered, so that resour
 not taken by a less important pod.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
@@ -38,6 +38,11 @@ class Nominator(DerivedState):
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
+
+    def nominations_against(self, pod: Pod) -> Set[tuple[str, str]]:
+        """Return the UIDs of all other nominated pods, each with its node's name."""
+        uid = pod.metadata.uid
+        return self._node_of.items() - {(uid, self.node_of(uid))}
 
     @property
     def node_names(self) -> Sequence[str]:

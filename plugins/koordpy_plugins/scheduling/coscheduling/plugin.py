@@ -44,6 +44,7 @@ from koordpy.scheduling.interface import (
     PreEnqueue,
     PreFilter,
     PreScore,
+    Reach,
     ReservationInfo,
     ReservationPreBind,
     Reserve,
@@ -101,6 +102,9 @@ class Coscheduling(
     """Schedules gangs whole."""
 
     name = "Coscheduling"
+    reach = Reach.NOWHERE
+    reads_requests = False
+    is_separable = True
     needs = Needs(leads=True, rights=RIGHTS)
     feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {conditions.GATE: conditions.SPEC}
     args: CoschedulingArgs

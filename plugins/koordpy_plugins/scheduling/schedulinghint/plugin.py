@@ -14,6 +14,7 @@ from koordpy.scheduling.interface import (
     Plugin,
     PreferNodes,
     PreFilter,
+    Reach,
     SignPlugin,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -29,6 +30,8 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes, SignPlugin
     """Reads the hint, restricts PreFilter to its nodes, and names its preferred nodes in order."""
 
     name = "SchedulingHint"
+    reach = Reach.NOWHERE
+    reads_requests = False
     args: SchedulingHintArgs
     needs = Needs(
         elsewhere=(

@@ -11,6 +11,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Plugin,
+    Reach,
     Score,
     SignPlugin,
 )
@@ -30,6 +31,8 @@ class ImageLocality(Plugin, Score, SignPlugin):
     these few nodes would get all the pods."""
 
     name = "ImageLocality"
+    reach = Reach.NOWHERE
+    reads_requests = False
 
     @cached_property
     def _images(self) -> Images:

@@ -21,6 +21,7 @@ from koordpy.scheduling.interface import (
     Plugin,
     PreFilter,
     PreScore,
+    Reach,
     Score,
     SignPlugin,
 )
@@ -71,6 +72,9 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     score."""
 
     name = "InterPodAffinity"
+    reach = Reach.NOWHERE
+    reads_requests = False
+    is_separable = True
     args: InterPodAffinityArgs
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

@@ -16,6 +16,7 @@ from koordpy.scheduling.interface import (
     Plugin,
     PreFilter,
     PreScore,
+    Reach,
     Score,
     SignPlugin,
 )
@@ -36,6 +37,8 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes that required terms do not match; matched preferred terms add their weights."""
 
     name = "NodeAffinity"
+    reach = Reach.NOWHERE
+    reads_requests = False
     args: NodeAffinityArgs
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -7,6 +7,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
+    Reach,
     SignPlugin,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -19,6 +20,8 @@ class NodeName(Plugin, Filter, SignPlugin):
     """Refuses all nodes but the one in `spec.nodeName`, if it is set."""
 
     name = "NodeName"
+    reach = Reach.NOWHERE
+    reads_requests = False
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
         """Compare names."""

@@ -38,6 +38,7 @@ class NodePorts(Plugin, PreFilter, Filter, SignPlugin):
     """Refuses nodes on which a host port of the pod is in use."""
 
     name = "NodePorts"
+    reads_requests = False
     node_local = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:

@@ -12,6 +12,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
+    Reach,
     SignPlugin,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -28,6 +29,8 @@ class NodeUnschedulable(Plugin, Filter, SignPlugin):
     """Refuses nodes with `spec.unschedulable`, unless the pod tolerates the taint of that name."""
 
     name = "NodeUnschedulable"
+    reach = Reach.NOWHERE
+    reads_requests = False
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)

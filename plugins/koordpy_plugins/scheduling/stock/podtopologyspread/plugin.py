@@ -24,6 +24,7 @@ from koordpy.scheduling.interface import (
     Plugin,
     PreFilter,
     PreScore,
+    Reach,
     Score,
     SignPlugin,
 )
@@ -104,6 +105,9 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes where a pod would exceed the maximum skew; lower skew scores higher."""
 
     name = "PodTopologySpread"
+    reach = Reach.NOWHERE
+    reads_requests = False
+    is_separable = True
     needs = Needs(later=(ReplicaSet, ReplicationController, Service, StatefulSet))
     args: PodTopologySpreadArgs
 

@@ -14,6 +14,7 @@ from koordpy.scheduling.interface import (
     Filter,
     Plugin,
     PreScore,
+    Reach,
     Score,
     SignPlugin,
 )
@@ -31,6 +32,8 @@ class TaintToleration(Plugin, Filter, PreScore, Score, SignPlugin):
     taints score higher."""
 
     name = "TaintToleration"
+    reach = Reach.NOWHERE
+    reads_requests = False
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
