@@ -103,12 +103,23 @@ class LoadAwareScheduling(
         if not placed:
             return estimate
         added = np.tile(estimate, (nodes.table.capacity, 1))
+        sums: dict[int, NDArray[np.int64]] = {}  # many nodes may share a list
         for name, pods in placed.items():
             row = nodes.table.row_of(name)
-            if row is not None:
-                for other in pods:
-                    same = surely_same(pod, other)
-                    added[row] += estimate if same else np.array(self.estimator.of_object(other), np.int64)
+            if row is None or not pods:
+                continue
+            total = sums.get(id(pods))
+            if total is None:
+                total = sums[id(pods)] = sum(
+                    (
+                        estimate
+                        if surely_same(pod, other)
+                        else np.array(self.estimator.of_object(other), np.int64)
+                        for other in pods
+                    ),
+                    np.zeros_like(estimate),
+                )
+            added[row] += total
         return added[nodes.rows]
 
     # --- filter ----------------------------------------------------------------------------------

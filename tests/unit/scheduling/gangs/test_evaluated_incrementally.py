@@ -60,7 +60,7 @@ def term(rng: random.Random) -> Document:
 def template(rng: random.Random) -> Document:
     """The spec and the labels of some members."""
     labels = {"app": rng.choice("ab"), LABEL: rng.choice(("q0", "q1"))}
-    containers = [{"name": "c", "image": rng.choice(("x", "y")), "resources": {}}]
+    containers: list[Document] = [{"name": "c", "image": rng.choice(("x", "y")), "resources": {}}]
     spec: Document = {"schedulerName": "default-scheduler", "containers": containers}
     if rng.random() < 0.3:
         spec["tolerations"] = [{"key": "t0", "operator": "Exists"}]

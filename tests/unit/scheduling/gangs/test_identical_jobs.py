@@ -10,7 +10,7 @@ from koordpy.scheduling.gangs.planner import Planner
 from koordpy.scheduling.interface import Plugin
 
 from ..worlds import extender, filter_body, node, pod, pod_document, world
-from .test_alike import IN_TREE, AtMost, Signed
+from .test_evaluations import IN_TREE, AtMost, Signed
 from .test_jobs import Together
 
 SIZE = {"cpu": "1100m", "memory": "3Gi"}

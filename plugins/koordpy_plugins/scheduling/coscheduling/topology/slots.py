@@ -12,7 +12,7 @@ Source: Koordinator, `calculateNodeOfferSlot` in
 state of the first, hence with the first one's requests.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
-from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.handle import WhatIf
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome, PreFilterOutcome
@@ -74,6 +74,8 @@ class SlotProbe:
         self._likeness = [likeness(pod) for pod in members]
         self._numbers = np.zeros(len(nodes), np.int64)
         self._refusals: list[Status | None] = [None] * len(nodes)
+        self._first: dict[int, Sequence[Pod]] = {0: ()}
+        """The first members by their number."""
 
     def run(self) -> Slots:
         """Find the numbers."""
@@ -109,7 +111,7 @@ class SlotProbe:
             if not (status.is_success or status.is_rejected):
                 raise FilterFailed(status)
             tracks = status.is_success and self._framework.tracks_pods(state)
-            known = self._attempts[key] = _Attempt(state, outcome, tracks)
+            known = self._attempts[key] = _Attempt(state, outcome, tracks, state.read(PLACED) or {})
         return known
 
     def _admitted(self, attempt: "_Attempt", at: Int64) -> Int64:
@@ -150,6 +152,7 @@ class SlotProbe:
                 place = (low + high) // 2
             turn += 1
             numbers = place[open_]
+            attempt.state.write(PLACED, self._placed(attempt, at[open_], numbers))
             outcome = self._filter(attempt.state, self._members[begin], leading.on(at[open_], numbers))
             fits = outcome.feasible
             low[open_[fits]] = numbers[fits] + 1
@@ -160,6 +163,18 @@ class SlotProbe:
         for index in holding_all.tolist():
             self._refusals[index] = None
         return holding_all
+
+    def _placed(self, attempt: "_Attempt", at: Int64, numbers: Int64) -> Mapping[str, Sequence[Pod]]:
+        """Return the first members, so many of each node (k,), by node name; equal numbers share a list."""
+        names, first = self._nodes.names, self._first
+        placed: dict[str, Sequence[Pod]] = {}
+        for index, number in zip(at.tolist(), numbers.tolist(), strict=True):
+            if number not in first:
+                first[number] = self._members[:number]
+            placed[names[index]] = first[number]
+        for name, pods in attempt.placed.items():
+            placed[name] = [*pods, *placed.get(name, ())]
+        return placed
 
     def _filter(self, state: CycleState, member: Pod, nodes: NodeSet) -> FilterOutcome:
         outcome = self._framework.run_filters(state, member, nodes)
@@ -198,6 +213,9 @@ class SlotProbe:
     def _walk(self, at: Int64) -> None:
         """Add members one by one to nodes (k,), all nodes together."""
         states = {key: attempt.state.clone() for key, attempt in self._attempts.items()}
+        placed = {key: {**attempt.placed} for key, attempt in self._attempts.items()}
+        for key, state in states.items():
+            state.write(PLACED, placed[key])
         last = {key: place for place, key in enumerate(self._likeness)}
         sandbox = Sandbox(self._nodes.pick(at))
         position = np.zeros(len(self._nodes), np.int64)
@@ -220,14 +238,20 @@ class SlotProbe:
             for index in position[at].tolist():
                 sandbox.put(index, member)
                 node = NodeInfo(sandbox.nodes, index)
+                for on_nodes in placed.values():
+                    on_nodes[node.name] = [*on_nodes.get(node.name, ()), member]
                 for pod, state in following:
                     self._framework.add_pod(state, pod, member, node)
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """The attempt of members that are alike; `tracks` if a plugin tracks pods in its state."""
+    """The attempt of members that are alike; `tracks` if a plugin tracks pods in its state.
+
+    `placed` are the pods of a what-if, by node name.
+    """
 
     state: CycleState
     outcome: PreFilterOutcome
     tracks: bool
+    placed: Mapping[str, Sequence[Pod]]

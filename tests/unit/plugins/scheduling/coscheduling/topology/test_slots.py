@@ -12,7 +12,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter
-from koordpy.scheduling.interface.cycle_state import NOMINATED_PODS_TO_IGNORE, CycleState
+from koordpy.scheduling.interface.cycle_state import NOMINATED_PODS_TO_IGNORE, PLACED, CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import PreFilterOutcome
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
@@ -194,3 +194,20 @@ def test_bisection_finds_what_adding_one_by_one_finds(
     assert numbers(quick) == numbers(slow)
     assert quick.refusals == slow.refusals
     assert quick.refusals.keys() == {name for name, held in numbers(quick).items() if held < len(members)}
+
+
+class TwoOfEach(Plugin, Filter):
+    """Lets two pods onto a node, by a count of its own as LoadAwareScheduling has."""
+
+    name = "TwoOfEach"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        before = len((state.read(PLACED) or {}).get(node.name, ()))
+        return SUCCESS if before < 2 else Status.unschedulable("two are enough")
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_plugins_with_sums_of_their_own_see_the_members_before(one_by_one: bool) -> None:
+    fw = framework(world([node("n1", "s", "b", "1"), node("n2", "s", "b", "16")]), *STOCK, TwoOfEach)
+    found = probe(fw, [member(f"m{i}", "1") for i in range(4)], one_by_one=one_by_one)
+    assert numbers(found) == {"n1": 1, "n2": 2}
