@@ -10,7 +10,7 @@ in its own queue (`pkg/scheduler/frameworkext/eventhandlers`).
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -115,11 +115,25 @@ class Waking:
 
     async def run(self) -> None:
         """Wake pods until cancelled."""
+        await self._take_over()
         while True:
             await self._changed.wait()
             await asyncio.sleep(GATHERED_SECONDS)
             self._changed.clear()
             await self._wake()
+
+    async def _take_over(self) -> None:
+        """Remember pods that were rejected before this process led, and wake those that may pass by now."""
+        chosen: dict[str, Pod] = {}
+        for waiting in self._waiting:
+            reasons = waiting.plugin.known_reasons
+            for pod in self._pods if reasons else ():
+                said = _reason(pod)
+                if said and any(reason in said for reason in reasons):
+                    _remember(waiting.refused, pod.metadata.uid, pod)
+            if reasons:
+                await self._choose(waiting, defaultdict(dict), chosen)
+        await self._touch_first(chosen)
 
     async def _wake(self) -> None:
         chosen: dict[str, Pod] = {}
@@ -132,13 +146,16 @@ class Waking:
             changed, waiting.changed = waiting.changed, defaultdict(dict)
             if changed:
                 await self._choose(waiting, changed, chosen)
+        await self._touch_first(chosen)
+        for pod in islice(chosen.values(), AT_A_TIME, None):
+            if pod.metadata.uid in activated:
+                self.activate(pod)
+
+    async def _touch_first(self, chosen: Mapping[str, Pod]) -> None:
         for pod in islice(chosen.values(), AT_A_TIME):
             for waiting in self._waiting:
                 waiting.refused.pop(pod.metadata.uid, None)
             await self._touch(pod)
-        for pod in islice(chosen.values(), AT_A_TIME, None):
-            if pod.metadata.uid in activated:
-                self.activate(pod)
 
     async def _choose(
         self, waiting: _Waiting, changed: dict[type[KubeObject], dict[str, None]], chosen: dict[str, Pod]
@@ -183,6 +200,18 @@ class Waking:
 
 def _reruns_of(plugin: object) -> tuple[str, ...]:
     return plugin.reruns if isinstance(plugin, Plugin) else ()
+
+
+def _reason(pod: Pod) -> str:
+    """Return why kube-scheduler says that a pod fits no node."""
+    return next(
+        (
+            each.message
+            for each in pod.status.conditions
+            if each.type == "PodScheduled" and each.status == "False"
+        ),
+        "",
+    )
 
 
 def _remember(known: dict[str, Any], key: str, value: Any) -> None:

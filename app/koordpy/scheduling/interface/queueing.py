@@ -83,6 +83,11 @@ class EnqueueExtensions:
     schedules, its queue follows everything anyway.
     """
 
+    known_reasons: ClassVar[tuple[str, ...]] = ()
+    """Parts of the plugin's reasons: a pod whose condition PodScheduled has one of them was rejected by the
+    plugin, perhaps before this process led. Without them, pods that were rejected earlier wait until they are
+    tried again."""
+
     def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
         """Return the kinds whose changes may let rejected pods pass, each with a cheap check of a change.
 

@@ -18,6 +18,13 @@ from .state.pod_accounts import PodAccounts, is_non_preemptible
 from .state.quota_info import QuotaInfo
 from .state.trees import QuotaTrees
 
+REASONS: Final = (
+    "Insufficient quotas, ",
+    "Insufficient non-preemptible quotas, ",
+    "CheckPod failed for hook",
+)
+"""How the reasons begin for which pods are refused."""
+
 
 @dataclass(frozen=True)
 class QuotaState:

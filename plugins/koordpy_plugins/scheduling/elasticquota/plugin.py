@@ -36,7 +36,7 @@ from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
-from .admission import QuotaCheck, move
+from .admission import REASONS, QuotaCheck, move
 from .preemption.quota_preemption import QuotaPreemption
 from .preemption.rights import RIGHTS as PREEMPTION_RIGHTS
 from .provider import QuotaControllers
@@ -67,6 +67,7 @@ class ElasticQuota(
     args: ElasticQuotaArgs
     beside_kube_scheduler = True
     for_each_pod = True
+    known_reasons = REASONS
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -31,6 +31,7 @@ from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.pod_queues import WOKEN, ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.simulation.inprocess import ServerChannel
+from tests.eventually import becomes_true
 
 from ..reservations.stage import reservation
 from ..worlds import framework, node, pod_document, world
@@ -53,6 +54,7 @@ class Quota(Plugin, Filter, EnqueueExtensions):
     """Passes pods that are named by the label of a changed node."""
 
     name = "Quota"
+    known_reasons = ("no quota for ",)
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         return SUCCESS
@@ -61,7 +63,7 @@ class Quota(Plugin, Filter, EnqueueExtensions):
         return {NodeMetric: any_change}
 
     def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
-        return [pod.metadata.name in changed[NodeMetric] for pod in pods]
+        return [pod.metadata.name in ("roomy", *changed[NodeMetric]) for pod in pods]
 
 
 def placed(phase: str = "Available", **labels: str) -> Reservation:
@@ -201,3 +203,29 @@ async def test_the_most_important_pods_are_woken_first(stage: Stage, monkeypatch
     assert await stage.woken() == ["high"]
     stage.change(placed())
     assert await stage.woken() == ["high", "low"]
+
+
+async def test_pods_that_were_refused_before_this_process_led_are_woken_too(stage: Stage) -> None:
+    for name, reason in (("a", "no quota for a"), ("roomy", "no quota for roomy"), ("other", "no ports")):
+        await stage.add_pod(name)
+        message = f"0/1 nodes are available: 1 {reason}. preemption: nothing helps."
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        await stage.client.patch(
+            Pod, "default", name, {"status": {"conditions": [condition]}}, subresource="status"
+        )
+        await stage.see(name)
+    leader = Waking([stage.framework], stage.framework.handle, stage.client)
+    running = asyncio.create_task(leader.run())
+    try:
+
+        async def is_woken(*names: str) -> bool:
+            return await stage.woken() == list(names)
+
+        await becomes_true(lambda: is_woken("roomy"))
+        for name in ("other", "a"):
+            metric = NodeMetric(metadata=ObjectMeta(name=name, uid=f"uid-{name}"))
+            stage.cluster.store(NodeMetric).apply(metric)
+        await becomes_true(lambda: is_woken("a", "roomy"))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
