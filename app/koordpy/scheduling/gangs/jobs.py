@@ -6,6 +6,7 @@ which nodes it offers: if the planned node of a pod is not among them, the pod i
 those, unless a plugin has planned the nodes of the job together.
 """
 
+import asyncio
 import logging
 import time
 from dataclasses import dataclass, replace
@@ -33,6 +34,9 @@ from .planner import NoRoom, Planned, Planner
 from .refusals import Refusals
 
 log = logging.getLogger(__name__)
+
+REMINDED_AFTER = 5.0
+"""The seconds after which planned pods that have not come to be bound are retried."""
 
 NOT_LEADING = (
     "another process of koordpy holds the Lease, or none does yet: pods of jobs are planned by its holder"
@@ -160,6 +164,7 @@ class Jobs:
             label = "unschedulable" if result.status.is_rejected else "error"
         else:
             held = self.held.hold(result)
+            asyncio.get_running_loop().call_later(REMINDED_AFTER, _remind, framework, held)
             plans.job_planned(job, {uid: each.node_name for uid, each in held.placements.items()})
             label = "planned"
             framework.handle.queue.activate(filter(is_reserve_pod, job.pods))
@@ -200,6 +205,15 @@ class Jobs:
     def _answered(self, placement: Placement) -> Answer:
         node, _ = self._nodes.select([placement.node_name])
         return Answer(placement.state, FilterOutcome(node, np.ones(1, np.bool_)))
+
+
+def _remind(framework: Framework, plan: HeldPlan) -> None:
+    """Have the pods of a plan retried that are not bound yet.
+
+    kube-scheduler knows nothing of the plan: pods that it has put aside would not be tried for minutes.
+    """
+    if plan.placements:
+        framework.handle.queue.activate([placement.pod for placement in plan.placements.values()])
 
 
 def _rejected(status: Status, nodes: NodeSet) -> Answer:

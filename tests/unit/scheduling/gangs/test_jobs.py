@@ -12,6 +12,7 @@ from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.gangs import jobs
 from koordpy.scheduling.interface import (
     Binding,
     FindOneNode,
@@ -30,9 +31,10 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE, SPECS
 from koordpy.scheduling.interface.jobs import MOVED
-from koordpy.scheduling.interface.pod_queues import WOKEN
+from koordpy.scheduling.interface.pod_queues import WOKEN, ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.registry import installed
+from tests.eventually import PATIENCE
 
 from ..worlds import Binder, bind_body, extender, filter_body, node, pod, pod_document, world
 
@@ -101,6 +103,19 @@ class Together(Plugin, PreFilter, PlansJobs, Reserve, Permit):
                 waiting.allow(self.name)
             return SUCCESS
         return Status.wait(60)
+
+
+class Activated:
+    """A queue that remembers which pods were to be retried."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def activate(self, pod: Pod) -> None:
+        self.names.append(pod.metadata.name)
+
+    def move_all(self, event: ClusterEvent) -> None:
+        pass
 
 
 class OnPlannedNodes(Plugin, PreFilter, FindOneNode):
@@ -322,6 +337,21 @@ async def test_a_plan_whose_pods_do_not_ask_in_time_is_released() -> None:
     async with asyncio.timeout(30):
         while not w.is_clean():
             await asyncio.sleep(0.01)
+
+
+async def test_planned_pods_that_do_not_come_are_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "REMINDED_AFTER", 0.0)
+    w = World("a-0", "a-1", "a-2")
+    queue = Activated()
+    w.extender.profiles.frameworks["default-scheduler"].handle.queue.join(queue)
+    node_name = w.node_for("a-0")
+    binding = asyncio.create_task(w.bind("a-0", node_name))
+    async with asyncio.timeout(PATIENCE):
+        while not queue.names:
+            await asyncio.sleep(0)
+    assert queue.names == ["a-1", "a-2"]
+    w.delete("a-1")
+    await binding
 
 
 async def test_what_is_left_of_a_plan_is_released_when_a_bind_fails() -> None:
