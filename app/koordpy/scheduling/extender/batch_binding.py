@@ -17,6 +17,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.events import NORMAL
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.metrics import (
+    BATCH_BIND_FAILURES,
     BATCH_DURATION,
     BATCH_PARTIAL_JOBS,
     BATCH_PARTIAL_PODS,
@@ -54,6 +55,7 @@ class BatchBinding:
         errors = await asyncio.gather(*calls)
         failed = [(pod, error) for pod, error in zip(pods, errors, strict=True) if error]
         for pod, error in failed:
+            counter(BATCH_BIND_FAILURES, "bind_error", "Bind").inc()
             log.warning("%s: pod %s could not be bound: %s", job, pod.metadata.key, error)
         result = "success" if not failed else "failure" if len(failed) == len(pods) else "partial"
         histogram(BATCH_DURATION, result).observe(time.perf_counter() - began)

@@ -99,6 +99,11 @@ BATCH_PARTIAL_JOBS = Counter(
 BATCH_PARTIAL_PODS = Counter(
     "scheduler_batch_partial_bind_pods_total", "Pods of such jobs: success, failure.", ["status"]
 )
+BATCH_BIND_FAILURES = Counter(
+    "scheduler_batch_bind_failures_total",
+    "Pods of planned jobs that could not be bound at once, by reason and phase as in Koordinator.",
+    ["reason", "phase"],
+)
 ATTEMPTS_KEPT = Gauge(
     "koordpy_extender_attempts", "Attempts between filter and bind whose cycle state is kept."
 )
