@@ -196,6 +196,8 @@ class Extender:
         found, job = None, None
         if enqueued.is_success:
             job = self._job(framework, pod, candidates)
+        elif self.jobs:
+            self.jobs.held.release_of(pod, "contradicted", f"is not to be scheduled: {enqueued.message}")
         if self._batches is not None and enqueued.is_success and job is None and not self.plans.node_of(pod):
             found = self._batches.find(pod, candidates)
         if found is not None:

@@ -66,7 +66,7 @@ from .preemption.gang_preemption import GangPreemption
 from .rights import RIGHTS
 from .rounds import GangRounds
 from .service import GangService
-from .state.context import ContextHolder
+from .state.context import GANG_GONE, ContextHolder
 from .state.gang_cache import GangCache
 from .topology.layouts import Layouts
 from .topology.members import selector_of
@@ -141,6 +141,7 @@ class Coscheduling(
         if handle.network_topology is not None and args.aware_network_topology:
             self._waking.follow_network(handle)
         self._service = GangService(self.cache)
+        handle.on(PodGroup, delete=self._pod_group_gone)  # after the cache has handled it
         handle.on_forget(self._forgotten)
 
     # --- which pods are tried --------------------------------------------------------------------
@@ -285,6 +286,10 @@ class Coscheduling(
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Count the pod as bound."""
         self.waiting.post_bind(pod)
+
+    def _pod_group_gone(self, pod_group: PodGroup) -> None:
+        """Let those go that wait for the others of a gang that has ended: nobody would ever allow them."""
+        self.waiting.reject((pod_group.metadata.key,), GANG_GONE)
 
     def _forgotten(self, pod: Pod, node_name: str) -> None:
         gang = self.cache.gang_of(pod)

@@ -4,7 +4,7 @@ Source: Koordinator, `pkg/scheduler/plugins/coscheduling/plugin_service.go` and 
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from koordpy.api.meta import format_time
 from koordpy.lib import duration
@@ -12,6 +12,9 @@ from koordpy.lib import duration
 from .state.gang import Gang
 from .state.gang_cache import GangCache
 from .state.group import GangGroup
+
+_ZERO: Final = "0001-01-01T00:00:00Z"
+"""Go's zero time."""
 
 
 class GangService:
@@ -38,7 +41,7 @@ def summary(gang: Gang) -> dict[str, Any]:
     return {
         "name": gang.id,
         "waitTime": round(settings.wait_seconds * duration.SECOND),
-        "createTime": settings.created_at if gang.is_initialized else format_time(gang.seen_at),
+        "createTime": _created(gang),
         "mode": settings.mode,
         "gangMatchPolicy": settings.match_policy,
         "minRequiredNumber": settings.min_member,
@@ -53,6 +56,11 @@ def summary(gang: Gang) -> dict[str, Any]:
         "gangFrom": str(settings.source),
         "hasGangInit": gang.is_initialized,
     }
+
+
+def _created(gang: Gang) -> str:
+    """Return the creation time; before anything has described the gang, when it was first seen."""
+    return gang.settings.created_at or _ZERO if gang.is_initialized else format_time(gang.seen_at)
 
 
 def _group(group: GangGroup) -> dict[str, Any]:

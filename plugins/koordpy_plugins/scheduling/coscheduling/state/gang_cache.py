@@ -43,7 +43,7 @@ class GangCache:
         self._groups_of: dict[str, set[str]] = defaultdict(set)
         """The IDs of the groups that name a gang, by its ID."""
         self._kubernetes = KubernetesGroups(handle, self._kubernetes_group_changed)
-        handle.on(PodGroup, self.add_pod_group, self.update_pod_group, self.delete_pod_group)
+        handle.on(PodGroup, self._pod_group_came, self.update_pod_group, self._pod_group_went)
         handle.on(Pod, self.add_pod, self.update_pod, self.delete_pod)
         handle.on(Reservation, self._add_reservation, self._update_reservation, self._delete_reservation)
 
@@ -149,6 +149,27 @@ class GangCache:
 
     # --- PodGroups -------------------------------------------------------------------------------
 
+    def _pod_group_came(self, pod_group: PodGroup) -> None:
+        """Handle a new PodGroup; at the start its pods may have been listed before it.
+
+        Koordinator lists PodGroups first. Otherwise the group would count as one that was never satisfied
+        until one of its bound pods changes.
+        """
+        self.add_pod_group(pod_group)
+        gang = self.gangs[pod_group.metadata.key]
+        if gang.bound:
+            gang.group.once_satisfied = True
+
+    def _pod_group_went(self, pod_group: PodGroup) -> None:
+        """Handle the end of a PodGroup, and put the pods that it leaves into a gang that nothing describes.
+
+        In Koordinator each of them is forgotten until it changes, although the PodGroup may come again.
+        """
+        gang = self.gangs.get(pod_group.metadata.key)
+        self.delete_pod_group(pod_group)
+        for pod in () if gang is None else list(gang.children.values()):
+            self._put(pod)
+
     def add_pod_group(self, pod_group: PodGroup) -> None:
         """Handle a new PodGroup."""
         gang = self._gang(pod_group.metadata.key)
@@ -195,6 +216,8 @@ class GangCache:
             return
         had_enough = gang.has_enough_children
         self._describe_by_kubernetes(gang, pod)
+        if gang.bound:
+            gang.group.once_satisfied = True
         if gang.has_enough_children and not had_enough:
             for member in list(gang.pending.values()):
                 self._handle.activate(member)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from koordpy.api.core import Pod
-from koordpy.api.gang.membership import ANNOTATION_GANG_NAME
+from koordpy.api.gang.membership import ANNOTATION_GANG_NAME, LABEL_POD_GROUP
 from koordpy.api.gang.settings import (
     ANNOTATION_GROUPS,
     ANNOTATION_MATCH_POLICY,
@@ -14,6 +14,7 @@ from koordpy.api.gang.settings import (
     ANNOTATION_WAITING_TIME,
     ONLY_WAITING,
 )
+from koordpy.api.koordinator import PodGroup
 from koordpy.api.scheme import decode
 from koordpy.scheduling.profiles.registry import installed
 from koordpy_plugins.scheduling.coscheduling.plugin import Coscheduling
@@ -46,11 +47,23 @@ class GangCluster:
             self.pods.apply(decode(Pod, document))
         return names
 
+    def create_with_pod_group(self, gang: str, numbers: Iterable[int], minimum: int) -> list[str]:
+        meta = {"namespace": "default", "name": gang}
+        groups = self.cluster.store(PodGroup)
+        groups.apply(decode(PodGroup, {"metadata": meta, "spec": {"minMember": minimum}}))
+        names = [f"{gang}-{number}" for number in numbers]
+        for name in names:
+            document = pod_document(name)
+            document["metadata"]["labels"] = {LABEL_POD_GROUP: gang}
+            self.pods.apply(decode(Pod, document))
+        return names
+
     def document(self, name: str) -> dict[str, Any]:
         document = pod_document(name)
         known = self.pods.get("default", name)
         assert known is not None
         document["metadata"]["annotations"] = dict(known.metadata.annotations)
+        document["metadata"]["labels"] = dict(known.metadata.labels)
         return document
 
     def filter(self, name: str) -> dict[str, Any]:
@@ -177,6 +190,20 @@ async def test_a_member_that_is_deleted_while_others_wait_releases_them() -> Non
     assert gangs.is_clean()
     again = gangs.create("g", [2], 3)
     binds = [gangs.bind(name, gangs.node_for(name)) for name in (*names[:2], *again)]
+    assert await asyncio.gather(*binds) == ["", "", ""]
+
+
+async def test_nothing_is_held_for_a_gang_whose_pod_group_is_deleted() -> None:
+    gangs = GangCluster()
+    names = gangs.create_with_pod_group("g", range(3), 3)
+    bind = gangs.bind(names[0], gangs.node_for(names[0]))
+    await gangs.waiting(1)
+    gangs.cluster.store(PodGroup).discard("default/g")
+    assert "gang is nil, may be already deleted" in await bind
+    assert "gang has not init" in gangs.why_not(names[1])
+    assert gangs.is_clean()
+    assert gangs.create_with_pod_group("g", (), 3) == []
+    binds = [gangs.bind(name, gangs.node_for(name)) for name in names]
     assert await asyncio.gather(*binds) == ["", "", ""]
 
 

@@ -34,10 +34,29 @@ def test_a_gang_with_a_pod_group_ends_with_the_pod_group() -> None:
     assert_empty(world)
 
 
+def test_a_gang_whose_pods_are_listed_before_its_pod_group_was_satisfied_all_the_same() -> None:
+    world = GangWorld()
+    world.put(member("a", minimum=None, node="n1"), member("b", minimum=None), pod_group("g", 2))
+    assert world.cache.gangs["ns/g"].needs_no_minimum
+    assert world.plugin.pre_enqueue(member("b", minimum=None)).is_success
+
+
+def test_pods_stay_members_while_their_pod_group_is_replaced() -> None:
+    world, pods = GangWorld(), [member("a", minimum=None, node="n1"), member("b", minimum=None)]
+    world.put(pod_group("g", 2), *pods)
+    world.delete(pod_group("g", 2))
+    assert world.plugin.pre_enqueue(pods[1]).message == "gang has not init, gangName: ns/g, podName: ns/b"
+    world.put(pod_group("g", 2))
+    gang = world.cache.gangs["ns/g"]
+    assert (set(gang.bound), set(gang.pending)) == ({"ns/a"}, {"ns/b"})
+    assert gang.needs_no_minimum
+
+
 def test_pods_that_outlive_their_pod_group_leave_nothing() -> None:
     world, pod, group = GangWorld(), member("a", minimum=None), pod_group()
     world.put(group, pod)
     world.delete(group)
+    assert not world.cache.gangs["ns/g"].is_initialized
     world.put(member("a", minimum=None, metadata={"labels": pod.metadata.labels | {"more": "x"}}))
     assert not world.cache.gangs["ns/g"].is_initialized
     world.delete(pod)

@@ -11,7 +11,7 @@ def test_a_gang_is_described_with_koordinators_names() -> None:
     assert found == {
         "name": "ns/g",
         "waitTime": 600_000_000_000,
-        "createTime": None,
+        "createTime": "0001-01-01T00:00:00Z",
         "mode": "Strict",
         "gangMatchPolicy": "once-satisfied",
         "minRequiredNumber": 2,
