@@ -35,7 +35,7 @@ from .refusals import Refusals
 
 log = logging.getLogger(__name__)
 
-REMINDED_AFTER = 5.0
+REMINDED_AFTER = 15.0
 """The seconds after which planned pods that have not come to be bound are retried."""
 
 NOT_LEADING = (
