@@ -77,6 +77,8 @@ class ContendedCluster(ServedExtender):
     quotas: ClassVar[Document] = {"enableRuntimeQuota": False, "enableCheckParentQuota": True}
     maximum: ClassVar[Mapping[str, int]] = {"team": 8, "qa": 6, "qb": 4}
     parent: ClassVar[Mapping[str, str]] = {"qa": "team", "qb": "team"}
+    enforced: ClassVar[frozenset[str]] = frozenset(maximum)
+    """Quotas that never use more than their maximum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,6 +100,8 @@ class ContendedCluster(ServedExtender):
         self.minimum: dict[str, int] = {}
         self.grouped: dict[str, tuple[str, ...]] = {}
         self.partly_since: dict[str, float] = {}
+        self.is_disturbed = False
+        """Whether anything happened that may leave a gang partly bound: a failure, a change by others."""
         self._used: dict[str, int] = {}
         self._seen: set[str] = set()
         self.witness.checks.append(self._exceeded)
@@ -321,7 +325,8 @@ class ContendedCluster(ServedExtender):
         self._used, self._seen = used, set(self.witness.bound)
         if not any(self.witness.bound[uid].spec.scheduler_name != "another" for uid in fresh):
             return
-        for name, amount in used.items():
+        for name in self.enforced & used.keys():
+            amount = used[name]
             if amount > max(self.limits[name], before.get(name, 0)):
                 yield f"{name} uses {amount} of {self.limits[name]}"
 
@@ -395,7 +400,7 @@ class ContendedCluster(ServedExtender):
 
     def _quotas(self) -> Iterator[str]:
         trees = self.plugin(ElasticQuotaPlugin).trees
-        for name in self.limits:
+        for name in self.enforced:
             info = trees.quota(name)
             if info is None:
                 continue
@@ -419,12 +424,8 @@ class ContendedCluster(ServedExtender):
                     self.partly_since.pop(name, None)
             else:
                 since = self.partly_since.setdefault(name, now)
-                if now - since > 2 * WAIT and self.is_undisturbed(name):
+                if now - since > 2 * WAIT and not self.is_disturbed:
                     yield f"{name} has {bound[name]} of {minimum} pods since {since}"
-
-    def is_undisturbed(self, name: str) -> bool:
-        """Return whether nobody but koordpy hindered a gang."""
-        return True
 
     def plugin(self, kind: type[P]) -> P:
         """Return a plugin of the profile."""
@@ -493,6 +494,10 @@ class ContendedCluster(ServedExtender):
                 found.append(f"{group}: {[pod.metadata.name for pod in pods]} fit: {free}, {used}")
         return found
 
+    def limit_of(self, name: str) -> int:
+        """Return what a quota may use in thousandths of a CPU."""
+        return self.limits[name]
+
     def _fit(self, pods: Sequence[Pod], free: Mapping[str, int], used: Mapping[str, int]) -> bool:
         """Place pods, the largest first; return whether all fit."""
         left, wanted = dict(free), defaultdict(int, used)
@@ -500,7 +505,7 @@ class ContendedCluster(ServedExtender):
             name = pod.metadata.labels.get(f"{QUOTA}name", "")
             while name:
                 wanted[name] += cpus(pod)
-                if wanted[name] > self.limits[name]:
+                if wanted[name] > self.limit_of(name):
                     return False
                 name = self.parent.get(name, "")
             best = max(left, key=lambda node: left[node], default="")

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota, PodGroup
 from koordpy.embedded.apiserver import Fault
+from koordpy_plugins.scheduling.elasticquota.plugin import ElasticQuota as ElasticQuotaPlugin
 from tests.faults.competing import pod_document
 from tests.faults.contended_cluster import (
     GANG,
@@ -160,11 +161,13 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
 
     @rule(number=numbers)
     def delete_pod(self, number: int) -> None:
+        self.is_disturbed = True
         self.do(self.remove_pod(self.picked(number)["metadata"]["name"]))
 
     @rule(name=st.sampled_from(GANGS), all_of_it=st.booleans())
     def delete_gang(self, name: str, all_of_it: bool) -> None:
         """Delete the pods of a gang, and its PodGroup, or only that."""
+        self.is_disturbed = True
         if name not in self.minimum:
             return
 
@@ -183,6 +186,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
     @rule(name=st.sampled_from(["qa", "qb", "team"]), cpu=st.integers(1, 8))
     def change_quota(self, name: str, cpu: int) -> None:
         """Change what a quota may use; what has room in it by now keeps that."""
+        self.is_disturbed = True
         trees = self.extender
         if 1000 * cpu < self.limits[name]:
             self.lowered.add(name)
@@ -196,6 +200,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
         name=st.sampled_from(ContendedCluster.nodes), what=st.sampled_from(["remove", "put", "put", "shrink"])
     )
     def change_node(self, name: str, what: str) -> None:
+        self.is_disturbed = True
         if what == "put":
             self.do(self.put_node(name, NODE_CPUS))
             return
@@ -218,6 +223,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(ContendedCluster.nodes), quota=st.sampled_from(["", "qa"]))
     def another_scheduler_places(self, node: str, quota: str) -> None:
+        self.is_disturbed = True
         self.made += 1
         document = pod_document(f"o{self.made}", "1", labels={f"{QUOTA}name": quota} if quota else {})
         document["spec"]["schedulerName"] = "another"
@@ -273,6 +279,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
     @rule(number=numbers)
     def hang_up(self, number: int) -> None:
         """End a bind call from kube-scheduler's side."""
+        self.is_disturbed = True
         if self.binds:
             _, _, gone = list(self.binds.values())[number % len(self.binds)]
             gone.set()
@@ -280,6 +287,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
 
     @rule(faults=st.lists(st.sampled_from(FAULTS), min_size=1, max_size=3))
     def fail_binds(self, faults: list[Fault]) -> None:
+        self.is_disturbed = True
         self.weather.troubles += [("POST", "/binding", fault) for fault in faults]
 
     @rule(number=numbers)
@@ -294,6 +302,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
 
     @rule(late=st.booleans())
     def delay_events_of_pods(self, late: bool) -> None:
+        self.is_disturbed = True
         self.lags = late
         if late:
             self.weather.hold("pods")
@@ -303,6 +312,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(["restart", "lose the Lease", "fail over"]))
     def change_leader(self, what: str) -> None:
+        self.is_disturbed = True
         self.lags = False
         self.weather.let_go("pods")
         if what == "restart":
@@ -334,6 +344,15 @@ class SharedByNeed(GangsAndQuotas):
         "preemptionFitsQuota": True,
         "revokeExactly": True,
     }
+    enforced: ClassVar[frozenset[str]] = frozenset({"qa", "qb"})
+
+    def limit_of(self, name: str) -> int:
+        """Return the runtime of a quota for pods; that of its parent is not compared with anything."""
+        trees = self.plugin(ElasticQuotaPlugin).trees
+        trees.refresh_all()
+        info = trees.quota(name)
+        assert info is not None
+        return info.runtime["cpu"].milli_value() if name in self.enforced else 1 << 30
 
 
 EXAMPLES = int(os.environ.get("KOORDPY_STATE_EXAMPLES", "0"))
