@@ -16,9 +16,10 @@ from koordpy.scheduling.interface import (
     Plugin,
     PreEnqueue,
     QueueSort,
+    SignPlugin,
     TentativeReserve,
 )
-from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.gates import OPPORTUNISTIC_BATCHING, scheduling_gates
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -69,6 +70,9 @@ class Framework:
 
         self.tentative = by_point.at("reserve", TentativeReserve)
         """The plugins that count pods between filter and bind, with their names."""
+        self._separable = [
+            each.name for each in self.plugins if isinstance(each, SignPlugin) and each.is_separable
+        ]
         self.signer = Signer(by_point, enabled=gates.enabled(OPPORTUNISTIC_BATCHING))
 
         # The phases do the work; their methods are the framework's.
@@ -140,6 +144,12 @@ class Framework:
         except Broken as failure:
             return failure.status
         return status if status.is_success else status.by(_FIT)
+
+    def drop_lookups(self, state: CycleState) -> None:
+        """Drop what separable plugins stored to find a node for a pod that has one now: it may be large."""
+        for name in self._separable:
+            state.delete(StateKey(f"PreFilter{name}"))
+            state.delete(StateKey(f"PreScore{name}"))
 
     def run_pre_enqueue(self, pod: Pod) -> Status:
         """Return the first rejection by a PreEnqueue plugin, else Success."""

@@ -19,17 +19,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from koordpy.api.core import Node, Pod
+from koordpy.api.scheme import encode
+from koordpy.lib.byte_budget import ByteBudget
 from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.ranking import Offered, SomeNodes
 from koordpy.scheduling.framework.metrics import HELD_PODS, PLANS_ENDED, counter
 from koordpy.scheduling.interface import Job
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .planner import Planned
 
 log = logging.getLogger(__name__)
+
+MOST_PODS = 10_000
+"""The pods of the largest job that is planned: nothing else happens meanwhile, for about 0.3 ms a pod."""
+
+MAX_BYTES = 256 << 20
+"""The budget of plans."""
+
+PLACEMENT_BYTES = 10 << 10
+"""What is kept for a pod besides the pod, by estimate."""
 
 RETRIED_WITHIN = 60.0
 """For how many seconds the node of a pod whose binding could not be written is held; kube-scheduler tries a
@@ -46,6 +57,8 @@ class HeldPlan:
     term: int
     until: float
     """Monotonic seconds."""
+    sizes: dict[str, int]
+    """Bytes of the placements, by the UIDs of the pods."""
     binding: set[str] = field(default_factory=set)
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
 
@@ -58,6 +71,7 @@ class HeldPlans:
     ) -> None:
         self._clock, self._fence, self._place = handle.clock, fence, place
         self._nodes, self._pods = handle.nodes, handle.cluster.store(Pod)
+        self._budget = ByteBudget("held plans", MAX_BYTES)
         self._plans: dict[str, HeldPlan] = {}
         """By the UID of each pod that is held or being bound."""
         handle.on(Pod, update=self._pod_updated, delete=self._pod_deleted)
@@ -70,15 +84,38 @@ class HeldPlans:
     def __iter__(self) -> Iterator[HeldPlan]:
         return iter(dict.fromkeys(self._plans.values()))
 
+    def room_for(self, job: Job) -> Status:
+        """Return why a job cannot be planned, because it is large or much is held for others; or Success."""
+        if len(job.pods) > MOST_PODS:
+            return Status.unresolvable(
+                f"{len(job.pods)} pods of {job.id} wait for a node, and at most {MOST_PODS} can be planned "
+                "together"
+            )
+        size = sum(map(_size, job.pods))
+        if size > self._budget.limit:
+            return Status.unresolvable(
+                f"the {len(job.pods)} pods of {job.id} take {size >> 20} MiB of memory, of which plans may "
+                f"take {self._budget.limit >> 20} MiB"
+            )
+        if self._budget.held + size > self._budget.limit:
+            return Status.failed(
+                f"{job.id} is planned when more of the {len(self)} pods are bound that are planned already: "
+                f"together they would take more than {self._budget.limit >> 20} MiB of memory"
+            )
+        return SUCCESS
+
     def hold(self, planned: Planned) -> HeldPlan:
-        """Hold what was planned."""
+        """Hold what was planned, whether or not there is room for it."""
         job = planned.job
+        sizes = {uid: _size(placement.pod) for uid, placement in planned.placements.items()}
+        self._budget.add(sum(sizes.values()), len(sizes))
         plan = HeldPlan(
             job,
             dict(planned.placements),
             planned.is_pinned,
             self._fence.term,
             self._clock.monotonic() + job.seconds,
+            sizes,
         )
         plan.timer = asyncio.get_running_loop().call_later(job.seconds, self._time_out, plan)
         self._plans.update(dict.fromkeys(plan.placements, plan))
@@ -191,6 +228,7 @@ class HeldPlans:
 
     def _withdraw(self, plan: HeldPlan, uid: str) -> None:
         del plan.placements[uid]
+        self._budget.remove(plan.sizes.pop(uid))
         HELD_PODS.dec()
 
     def _end(self, plan: HeldPlan, reason: str) -> None:
@@ -218,3 +256,8 @@ class HeldPlans:
         for plan in self:
             if any(placement.node_name == name for placement in plan.placements.values()):
                 self.release(plan, "node_gone", f"node {name} is gone")
+
+
+def _size(pod: Pod) -> int:
+    """Return the bytes that the placement of a pod may keep in memory, by estimate."""
+    return PLACEMENT_BYTES + len(encode(pod))

@@ -116,6 +116,11 @@ class Jobs:
         if not self._fence.term:
             self._fence.want()
             return _rejected(Status.failed(NOT_LEADING), offered.nodes)
+        room = self.held.room_for(job)
+        if not room.is_success:
+            log.warning("not planned: %s", room.message)
+            counter(JOB_PLANS, framework.profile_name, "error").inc()
+            return _rejected(room, offered.nodes)
         return self._planned(plans, job, framework, pod, offered)
 
     def examine(self, framework: Framework, pod: Pod) -> NoRoom | None:
@@ -127,7 +132,7 @@ class Jobs:
         if plans is None or self._refusals is None or self.held.of(pod.metadata.uid) is not None:
             return None
         job = plans.job_of(pod)
-        if job is None or not self._fence.term:
+        if job is None or not self._fence.term or not self.held.room_for(job).is_success:
             return None
         with self._refusals.ignoring_releases():
             plans.planning(job)

@@ -164,6 +164,7 @@ class Planner:
             state, node_name = again
             placement, status = self._reserve(framework, state, pod, node_name)
             if status.is_success:
+                whole.drop_lookups(state)
                 return placement
         return self._whole_cycle(framework, whole, pod, offered.nodes, None)
 
@@ -211,7 +212,10 @@ class Planner:
             equal = np.flatnonzero(scores.total == scores.total.max())
             best = int(equal[self._rng.randrange(len(equal))])
         placement, status = self._reserve(framework, state, pod, kept.names[best])
-        return placement if status.is_success else _Failed(status, state, outcome)
+        if not status.is_success:
+            return _Failed(status, state, outcome)
+        whole.drop_lookups(state)
+        return placement
 
     def _reserve(
         self, framework: Framework, state: CycleState, pod: Pod, node_name: str

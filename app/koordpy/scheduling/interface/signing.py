@@ -40,7 +40,9 @@ class SignPlugin:
     """Whether a pod that the plugin does not sign can be asked about again without asking other plugins.
 
     So it is if the answers depend on pods of other nodes, say, but on nothing that other plugins store in the
-    state, and if the plugin shows other plugins neither other nodes nor another pod.
+    state, and if the plugin shows other plugins neither other nodes nor another pod. While a pod of a job
+    waits for its bind call, the state no longer has what the plugin wrote under the keys `PreFilter` and
+    `PreScore` with its name.
     """
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
