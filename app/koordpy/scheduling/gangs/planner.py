@@ -22,6 +22,7 @@ from koordpy.scheduling.cycle.rankings import Rankings
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Job, PlacementPlan
 from koordpy.scheduling.interface.cycle_state import SCORED, CycleState
+from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE
@@ -112,7 +113,8 @@ class Planner:
             failures += 1
             if plan is not None or (_is_asked_after(failures) and not job.suffices(placed.keys() | left)):
                 break
-        if placed and job.suffices(placed.keys()):
+        holds = failed is None or plan is None or not self._binds_at_once(first)
+        if placed and holds and job.suffices(placed.keys()):
             rest = None if failed is None or uid in placed else _no_room(job, len(placed), *failed)
             return Planned(job, placed, plan is not None, rest)
         for placement in reversed(placed.values()):
@@ -125,6 +127,14 @@ class Planner:
         pod, why = failed
         status = _no_room(job, len(placed), pod, why)
         return NoRoom(job, status, pod, why.state, why.outcome, _refusing(why))
+
+    def _binds_at_once(self, pod: Pod) -> bool:
+        """Return whether a plugin's plan is carried out at once: then it holds as a whole or not at all.
+
+        Source: Koordinator, `pkg/scheduler/batch/batch_scheduler.go` (`BatchSchedule`).
+        """
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        return framework is not None and framework.handle.gates.enabled(INLINE_BATCH_SCHEDULE)
 
     def place_again(self, pod: Pod, offered: Offered) -> Placement | Status:
         """Place one pod of a planned job on other nodes; what it had must be released before."""

@@ -556,6 +556,21 @@ async def test_all_pods_of_a_job_are_bound_at_once_behind_the_gate() -> None:
     assert not len(w.extender.attempts)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_plan_that_is_carried_out_at_once_holds_as_a_whole(at_once: bool) -> None:
+    gates = FeatureGates(SPECS, {INLINE_BATCH_SCHEDULE: at_once})
+    w = World("a-0", "a-1", "a-2", plugins=(OnPlannedNodes,), gates=gates)
+    w.together.at_least = 2
+    w.cluster.store(Pod).apply(pod("full", cpu="2", node_name="n0"))
+    if at_once:
+        message = w.why_not("a-0")
+        assert message.startswith("2 of 3 pods of a fit; pod default/a-2 does not: ")
+        assert w.is_clean()
+    else:
+        assert w.node_for("a-0") == "n2"
+        assert w.assumed == {"a-0", "a-1"}
+
+
 async def test_the_job_of_a_pod_with_a_claim_is_left_to_kube_scheduler() -> None:
     w = World("a-0", gates=FeatureGates(SPECS, {INLINE_BATCH_SCHEDULE: True}))
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
