@@ -1,7 +1,9 @@
-"""The pods of a quota that prevent changes of it.
+"""The pods of a quota, by label or by namespace; they prevent changes of it.
 
 Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go`.
 """
+
+from collections.abc import Iterable
 
 from koordpy.api import extension
 from koordpy.api.core import Pod
@@ -22,6 +24,12 @@ class QuotaPods:
     def in_namespace(self, namespace: str) -> bool:
         """Return whether a namespace has pods."""
         return bool(self._by_namespace.get(namespace))
+
+    def of(self, quota_names: Iterable[str], namespaces: Iterable[str]) -> dict[str, Pod]:
+        """Return the pods whose labels name one of the quotas, or whose namespace is one of these, by key."""
+        found = [self._by_quota.get(name) for name in quota_names]
+        found += [self._by_namespace.get(namespace) for namespace in namespaces]
+        return {pod.metadata.key: pod for pods in found for pod in pods}
 
 
 def _quota_names(pod: Pod) -> tuple[str, ...]:

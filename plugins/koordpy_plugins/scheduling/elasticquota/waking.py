@@ -15,7 +15,7 @@ from koordpy.scheduling.interface import ChangeHelps
 from koordpy.scheduling.interface.cycle_state import CycleState
 
 from .admission import QuotaCheck
-from .state.trees import says_the_same
+from .state.quota_changes import says_the_same
 
 
 def quota_may_help(old: ElasticQuota | None, new: ElasticQuota | None) -> bool:

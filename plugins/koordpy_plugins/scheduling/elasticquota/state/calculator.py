@@ -107,6 +107,28 @@ class Calculator:
                 )
         self.version += 1
 
+    def put(self, info: QuotaInfo) -> None:
+        """Take all amounts of a child, in all resources."""
+        request, least, guaranteed = info.limited_request, info.auto_scale_min, info.guaranteed
+        weight, lends = info.shared_weight, int(info.allow_lent_resource)
+        self._requested[info.name] = {name: amount_of(request, name) for name in self.pools}
+        if guaranteed:
+            self._guaranteed[info.name] = {name: amount_of(guaranteed, name) for name in self.pools}
+        else:
+            self._guaranteed.pop(info.name, None)
+        for name, pool in self.pools.items():
+            pool.put(
+                info.name,
+                (
+                    integer(name, amount_of(weight, name)),
+                    integer(name, amount_of(request, name)),
+                    integer(name, amount_of(least, name)),
+                    integer(name, amount_of(guaranteed, name)),
+                    lends,
+                ),
+            )
+        self.version += 1
+
     def remove(self, child: str) -> None:
         """Forget a child."""
         for pool in self.pools.values():

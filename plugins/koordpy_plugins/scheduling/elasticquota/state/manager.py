@@ -32,12 +32,17 @@ class QuotaManager(Accounts):
         super().__init__(tree, settings)
         self.hooks: tuple[NamedHook, ...] = ()
         self._children: dict[str, dict[str, None]] = {ROOT: {}}
-        if not tree:
-            for name, most in ((SYSTEM, settings.system_max), (DEFAULT, settings.default_max)):
-                info = QuotaInfo(name, ROOT, is_parent=False, allow_lent_resource=True)
-                info.max = from_wire(dict(most))
-                self.quotas[name] = info
-        self.quotas[ROOT] = QuotaInfo(ROOT, "", is_parent=True, allow_lent_resource=False, tree=tree)
+        for name in (ROOT,) if tree else (SYSTEM, DEFAULT, ROOT):
+            self.quotas[name] = self.built_in(name)
+
+    def built_in(self, name: str) -> QuotaInfo:
+        """Return the root, system or default quota as it is without an object."""
+        if name == ROOT:
+            return QuotaInfo(ROOT, "", is_parent=True, allow_lent_resource=False, tree=self.tree)
+        most = self.settings.system_max if name == SYSTEM else self.settings.default_max
+        info = QuotaInfo(name, ROOT, is_parent=False, allow_lent_resource=True)
+        info.max = from_wire(dict(most))
+        return info
 
     def create_hooks(self) -> None:
         """Create the tree's hook plugins. Raises HookError."""

@@ -11,16 +11,17 @@ from typing import Protocol
 from koordpy.api import extension, resource_list
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quantity import QuantityError
 from koordpy.api.quota.info import DEFAULT, SYSTEM
 from koordpy.api.resource_list import Quantities, from_wire
 from koordpy.api.scheme import DecodeError
 from koordpy.lib.clock import Clock
 
-from .amounts import equal, is_zero, minus
+from .amounts import equal, is_zero, minus, plus
 from .hooks import HookError
 from .manager import UnknownQuota
-from .pod_accounts import PodAccounts
 from .settings import QuotaSettings
+from .tree import IsReserved, QuotaTree
 
 log = logging.getLogger(__name__)
 
@@ -44,23 +45,25 @@ class Managers:
         self._begin()
 
     def _begin(self) -> None:
-        self.default = PodAccounts("", self.settings, self._clock)
+        self.default = QuotaTree("", self.settings, self._clock)
         self.default.create_hooks()
-        self.trees: dict[str, PodAccounts] = {}
+        self.trees: dict[str, QuotaTree] = {}
         """The trees other than the default one, by id."""
         self.tree_of: dict[str, str] = {DEFAULT: "", SYSTEM: ""}
         """The tree id of each quota that pods may belong to."""
         self._nodes: set[str] = set()
+        self._taken: dict[str, Quantities] = {}
+        """What the default tree has less because of each of the other trees."""
 
-    def __iter__(self) -> Iterator[PodAccounts]:
+    def __iter__(self) -> Iterator[QuotaTree]:
         """Yield all trees, the default one first."""
         return iter((self.default, *(self.trees[tree] for tree in sorted(self.trees))))
 
-    def tree(self, tree: str) -> PodAccounts | None:
+    def tree(self, tree: str) -> QuotaTree | None:
         """Return a tree by its id."""
         return self.trees.get(tree) if tree and self.settings.multi_tree else self.default
 
-    def of_quota(self, name: str) -> PodAccounts:
+    def of_quota(self, name: str) -> QuotaTree:
         """Return the tree of a quota, the default one for unknown quotas."""
         return self.tree(self.tree_of.get(name, "")) or self.default
 
@@ -113,21 +116,23 @@ class Managers:
             manager.reset()
             manager.replay_for_hooks(by_name)
 
-    def _placed(self, quota: ElasticQuota) -> PodAccounts:
+    def _placed(self, quota: ElasticQuota) -> QuotaTree:
         """Return the tree of a quota, made if it is new, with the total that the quota gives to it."""
         tree = _tree_id(quota)
-        manager = self.tree(tree)
-        if manager is None:
-            manager = self.trees[tree] = PodAccounts(tree, self.settings, self._clock)
-            try:
-                manager.create_hooks()
-            except HookError as error:
-                log.error("%s", error)
+        manager = self.tree(tree) or self._new_tree(tree)
         self.tree_of.setdefault(quota.metadata.name, manager.tree)
         self._take_total(quota, manager, is_deleted=False)
         return manager
 
-    def _take_total(self, quota: ElasticQuota, manager: PodAccounts, *, is_deleted: bool) -> None:
+    def _new_tree(self, tree: str) -> QuotaTree:
+        manager = self.trees[tree] = QuotaTree(tree, self.settings, self._clock)
+        try:
+            manager.create_hooks()
+        except HookError as error:
+            log.error("%s", error)
+        return manager
+
+    def _take_total(self, quota: ElasticQuota, manager: QuotaTree, *, is_deleted: bool) -> None:
         """Give a tree the total that its root names, and take it from the default tree."""
         labels = quota.metadata.labels
         if not manager.tree or labels.get(extension.LABEL_QUOTA_IS_ROOT) != "true":
@@ -141,7 +146,97 @@ class Managers:
         else:
             delta = manager.set_total(total)
         if not is_zero(delta) and labels.get(extension.LABEL_QUOTA_IGNORE_DEFAULT_TREE) != "true":
+            self._taken[manager.tree] = {} if is_deleted else plus(self._taken.get(manager.tree, {}), delta)
             self.default.add_total(minus({}, delta))
+
+    # --- changes that do not depend on their order -------------------------------------------------
+
+    def build(
+        self,
+        quotas: Iterable[ElasticQuota],
+        nodes: Iterable[Node],
+        pods: Iterable[Pod],
+        is_reserved: IsReserved,
+    ) -> None:
+        """Begin anew with these objects. Those with amounts that cannot be read are left out.
+
+        Of several quotas of a name, the last one counts. Hook plugins see quotas and pods one by one, as from
+        Koordinator.
+        """
+        by_name = {quota.metadata.name: quota for quota in quotas if not quota.metadata.deletion_timestamp}
+        counting = sorted(by_name.values(), key=lambda quota: quota.metadata.key)
+        if self.settings.hook_plugins:
+            self._build_with_hooks(counting, nodes, pods, is_reserved)
+            return
+        self._begin()
+        for quota in counting:
+            try:
+                self._placed(quota).put(quota)
+            except QuantityError as error:
+                log.error("ElasticQuota %s is ignored: %s", quota.metadata.key, error)
+        for node in nodes:
+            self.add_node(node)
+        for pod in pods:
+            name, tree = self.quota_of(pod)
+            manager = self.tree(tree)
+            if not name or manager is None:
+                continue
+            try:
+                manager.take(name, pod, is_reserved)
+            except QuantityError as error:
+                log.error("pod %s counts in no quota: %s", pod.metadata.key, error)
+        for manager in self:
+            manager.build()
+
+    def _build_with_hooks(
+        self,
+        quotas: Iterable[ElasticQuota],
+        nodes: Iterable[Node],
+        pods: Iterable[Pod],
+        is_reserved: IsReserved,
+    ) -> None:
+        self.replace_quotas(quotas)
+        for node in nodes:
+            self.add_node(node)
+        for pod in pods:
+            self.add_pod(pod)
+            name, tree = self.quota_of(pod)
+            manager = self.tree(tree)
+            if name and manager is not None and is_reserved(pod):
+                manager.reserve(name, pod)
+
+    def tree_for(self, quota: ElasticQuota) -> QuotaTree:
+        """Return the tree that a quota belongs to, made if it is new."""
+        tree = _tree_id(quota)
+        return self.tree(tree) or self._new_tree(tree)
+
+    def share_total(self, tree: str, roots: Iterable[ElasticQuota]) -> None:
+        """Give a tree the total that its root names, and take it from the default tree.
+
+        `roots` are the roots of the tree, in the order in which a build reads them: of several, which is a
+        mistake, the last one counts.
+        """
+        manager = self.trees[tree]
+        whole, taken = Quantities(), Quantities()
+        for quota in roots:
+            total = _total(quota)
+            if total is None:
+                continue
+            delta = minus(total, whole)
+            whole = plus(whole, delta)
+            if quota.metadata.labels.get(extension.LABEL_QUOTA_IGNORE_DEFAULT_TREE) != "true":
+                taken = plus(taken, delta)
+        manager.set_total(whole)
+        change = minus(self._taken.get(tree, {}), taken)
+        self._taken[tree] = taken
+        if not is_zero(change):
+            self.default.add_total(change)
+
+    def drop_if_empty(self, tree: str) -> None:
+        """Forget a tree that has no quotas."""
+        if tree in self.trees and self.trees[tree].is_empty:
+            del self.trees[tree]
+            self._taken.pop(tree, None)
 
     # --- nodes -----------------------------------------------------------------------------------
 

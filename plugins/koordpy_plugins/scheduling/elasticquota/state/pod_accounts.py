@@ -46,7 +46,7 @@ class PodAccounts(QuotaManager):
         if info is None or info.has(pod) or self._is_ignored(pod):
             return
         self._count(info, pod)
-        if _has_node(pod):
+        if has_node(pod):
             self._assign(info, pod)
 
     @measured("OnPodUpdate")
@@ -61,7 +61,7 @@ class PodAccounts(QuotaManager):
         info = self.quotas.get(new_name)
         if info is not None and not info.has(new) and not self._is_ignored(new):
             self._count(info, new)
-            if _has_node(new):
+            if has_node(new):
                 self._assign(info, new)
 
     def _update_in(self, info: QuotaInfo, new: Pod, old: Pod) -> None:
@@ -75,7 +75,7 @@ class PodAccounts(QuotaManager):
             self._count(info, new)
         if info.is_assigned(new):
             self._change_used(info, old, new)
-        elif _has_node(new):
+        elif has_node(new):
             self._assign(info, new)
 
     @measured("OnPodDelete")
@@ -167,5 +167,6 @@ class PodAccounts(QuotaManager):
         return self._clock.now() > datetime.fromisoformat(deleted_at) + grace
 
 
-def _has_node(pod: Pod) -> bool:
+def has_node(pod: Pod) -> bool:
+    """Return whether a pod is bound and has not ended."""
     return bool(pod.spec.node_name) and not pod.is_terminal

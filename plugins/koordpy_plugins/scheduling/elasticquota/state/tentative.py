@@ -3,7 +3,7 @@
 It is kept apart from what quotas use, which is written to their status and decides about revocation.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,11 +76,40 @@ class TentativeCharges:
     def rebuild(self, managers: Managers) -> None:
         """Charge all pods again, in new trees."""
         charges, self._charges = self._charges, {}
-        for charge in charges.values():
-            name, tree = managers.quota_of(charge.pod)
+        self.restore((charge.pod for charge in charges.values()), managers)
+
+    def lift(self, name: str) -> list[Pod]:
+        """Take back what is charged to a quota and its descendants, which are about to change.
+
+        Returns the pods, for `restore`.
+        """
+        lifted = [
+            charge.pod
+            for charge in self._charges.values()
+            if any(info.name == name for info in charge.manager.chain(charge.name))
+        ]
+        for pod in lifted:
+            self.discard(pod.metadata.uid)
+        return lifted
+
+    def restore(self, pods: Iterable[Pod], managers: Managers) -> None:
+        """Charge pods to the quotas that they belong to."""
+        for pod in pods:
+            name, tree = managers.quota_of(pod)
             manager = managers.tree(tree)
             if name and manager is not None:
-                self.add(manager, name, charge.pod)
+                self.add(manager, name, pod)
+
+    def follow(self, managers: Managers) -> None:
+        """Charge pods whose quota is another one by now to that one."""
+        moved = [
+            charge.pod
+            for charge in self._charges.values()
+            if managers.quota_of(charge.pod) != (charge.name, charge.manager.tree)
+        ]
+        for pod in moved:
+            self.discard(pod.metadata.uid)
+        self.restore(moved, managers)
 
     def shown(self) -> dict[str, Any]:
         """Return what is charged, by pod."""

@@ -1,47 +1,29 @@
 """The quota trees of the cluster, shared by all profiles and parts of a process.
 
-The events of quotas, nodes and pods are applied as Koordinator applies them, one by one, as long as the
-result is what a rebuild would give. The few changes of quotas for which that is not so (Koordinator's own
-state depends on their order), and everything before the first reading, are followed by a rebuild at the next
-reading: from all quotas, then all nodes, then all pods, as at Koordinator's start. Hence a restart, a lost
-watch or a replica never sees other amounts than the process that was there all the time.
+They are built at the first reading, from all quotas, nodes and pods, and then follow every event with the
+result that building them anew would have. Hence a restart, a lost watch or a replica never sees other amounts
+than the process that was there all the time. Only changes that make or mend a broken tree (a quota whose
+parent does not exist) do build them anew, at the next reading.
 """
 
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from koordpy.api import extension
 from koordpy.api.core import Node, Pod
-from koordpy.api.deprecated_resources import elastic_quota_with_present_names
 from koordpy.api.koordinator import ElasticQuota
-from koordpy.api.quota.info import bound_namespaces
 from koordpy.api.reserve_pod import is_reserve_pod
-from koordpy.api.resource_list import Quantities, from_wire
+from koordpy.api.resource_list import Quantities
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.cluster.quota.membership import QuotaMembership
-from koordpy.cluster.quota.pods import QuotaPods
 
-from .accounts import SPECIAL
 from .amounts import Amounts
 from .managers import Managers
 from .pod_accounts import PodAccounts
+from .quota_changes import QuotaChanges, present, says_the_same
 from .quota_info import QuotaInfo
 from .settings import QuotaSettings
 from .tentative import TentativeCharges
-
-_LABELS: Final = (
-    extension.LABEL_QUOTA_PARENT,
-    extension.LABEL_QUOTA_IS_PARENT,
-    extension.LABEL_QUOTA_ALLOW_LENT_RESOURCE,
-    extension.LABEL_QUOTA_TREE_ID,
-    extension.LABEL_QUOTA_IS_ROOT,
-)
-_ANNOTATIONS: Final = (
-    extension.ANNOTATION_QUOTA_SHARED_WEIGHT,
-    extension.ANNOTATION_QUOTA_NAMESPACES,
-    extension.ANNOTATION_QUOTA_TOTAL_RESOURCE,
-)
 
 UNSEEN_SECONDS: Final = 120.0
 """How long a reserved pod that the watch never shows is charged."""
@@ -57,15 +39,15 @@ class QuotaTrees(DerivedState):
     def __init__(self, cluster: Cluster, settings: QuotaSettings) -> None:
         super().__init__(cluster)
         self.settings = settings
-        self._membership = QuotaMembership(cluster, label_only=settings.label_only)
-        self._labelled = QuotaPods(cluster)
-        self._managers = Managers(settings, self._membership, cluster.clock)
+        membership = QuotaMembership(cluster, label_only=settings.label_only)
+        self._managers = Managers(settings, membership, cluster.clock)
         self._is_stale = True
+        self._is_changed = False
         self._assumed: dict[str, Pod] = {}
         self._tentative = TentativeCharges()
+        self._changes = QuotaChanges(cluster, self._managers, membership, self._tentative, self._is_reserved)
         self._unseen: dict[str, float] = {}
         self._quotas = self.follow(ElasticQuota, self._quota_added, self._quota_updated, self._quota_deleted)
-        self._by_name = self._quotas.index(_names)
         self._nodes = self.follow(Node, self._node_added, self._node_updated, self._node_deleted)
         self._pods = self.follow(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
 
@@ -96,6 +78,10 @@ class QuotaTrees(DerivedState):
             self._forget_unseen()
         if self._is_stale:
             self._rebuild()
+        if self._is_changed:
+            self._is_changed = False
+            for tree in self._managers:
+                tree.forget_zeros()
         return self._managers
 
     def quota(self, name: str) -> QuotaInfo | None:
@@ -174,6 +160,10 @@ class QuotaTrees(DerivedState):
         """Revert `reserve`; return False for other pods."""
         if self._assumed.pop(pod.metadata.uid, None) is None:
             return self.discharge(pod.metadata.uid)
+        self._is_changed = True
+        known = self._pods.by_key(pod.metadata.key)
+        if known is not None and known.metadata.uid == pod.metadata.uid:
+            pod = known  # its labels or requests may have changed since it was reserved
         name, tree = self.quota_of(pod)
         manager = self.managers.tree(tree)
         if name and manager is not None:
@@ -203,99 +193,44 @@ class QuotaTrees(DerivedState):
     # --- events ----------------------------------------------------------------------------------
 
     def _quota_added(self, quota: ElasticQuota) -> None:
-        if self._is_stale:
-            return
-        manager = self._managers.tree(_tree_id(quota))
-        if manager is not None and self._is_plain(quota) and self._is_unused(quota):
-            is_new = not manager.knows(quota.metadata.name)
-            if is_new and manager.is_below_root(manager.read(quota).parent_name):
-                self._managers.add_quota(_present(quota))
-                return
-        self._is_stale = True
+        self._quota_changed(None, quota)
 
     def _quota_updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
-        if self._is_stale:
-            return
-        if says_the_same(old, quota) and not self.settings.hook_plugins:
-            return
-        manager = self._managers.tree(_tree_id(quota))
-        is_plain = self._is_plain(quota) and self._is_plain(old) and _is_same_place(old, quota)
-        if is_plain and manager is not None and manager.is_below_root(quota.metadata.name):
-            self._managers.update_quota(_present(quota))
-            return
-        self._is_stale = True
+        if self.settings.hook_plugins or not says_the_same(old, quota):
+            self._quota_changed(old, quota)
 
     def _quota_deleted(self, quota: ElasticQuota) -> None:
-        if self._is_stale:
-            return
-        manager = self._managers.tree(_tree_id(quota))
-        info = None if manager is None else manager.get(quota.metadata.name)
-        if info is not None and manager is not None and self._is_plain(quota) and self._is_unused(quota):
-            is_empty = not info.pods and not manager.children_of(info.name) and not self._tentative.uids
-            if is_empty:
-                self._managers.delete_quota(_present(quota))
-                return
-        self._is_stale = True
+        self._quota_changed(quota, None)
 
-    def _is_plain(self, quota: ElasticQuota) -> bool:
-        """Return whether changes of a quota's amounts give what a rebuild would give.
-
-        A quota that does not lend requests its minimum, which Koordinator tells the parent's calculator at
-        the next rebuild or pod. Special quotas and roots of trees change totals.
-        """
-        labels = quota.metadata.labels
-        name = quota.metadata.name
-        if name in SPECIAL or labels.get(extension.LABEL_QUOTA_IS_ROOT) == "true":
-            return False
-        if quota.metadata.deletion_timestamp or self._has_namesake(quota):
-            return False
-        lends = labels.get(extension.LABEL_QUOTA_ALLOW_LENT_RESOURCE) != "false"
-        return not quota.spec.min or (lends and not self.settings.guarantees_usage)
-
-    def _has_namesake(self, quota: ElasticQuota) -> bool:
-        return any(
-            other.metadata.namespace != quota.metadata.namespace
-            for other in self._by_name.get(quota.metadata.name)
-        )
-
-    def _is_unused(self, quota: ElasticQuota) -> bool:
-        """Return whether no pod belongs to a quota, by label or by namespace."""
-        name = quota.metadata.name
-        namespaces = {name, *bound_namespaces(quota)}
-        return not self._labelled.labelled(name) and not any(map(self._labelled.in_namespace, namespaces))
+    def _quota_changed(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
+        self._is_changed = True
+        if not self._is_stale:
+            self._is_stale = True  # if this raises, what was changed so far is built anew
+            self._is_stale = not self._changes.apply(old, new)
 
     def _node_added(self, node: Node) -> None:
+        self._is_changed = True
         if not self._is_stale:
             self._managers.add_node(node)
 
     def _node_updated(self, old: Node, node: Node) -> None:
+        self._is_changed = True
         if not self._is_stale:
             self._managers.update_node(old, node)
-            self._is_stale = self._has_lost_resource(old)
 
     def _node_deleted(self, node: Node) -> None:
+        self._is_changed = True
         if not self._is_stale:
             self._managers.delete_node(node)
-            self._is_stale = self._has_lost_resource(node)
-
-    def _has_lost_resource(self, node: Node) -> bool:
-        """Return whether a node was the last one with some of a resource.
-
-        Minimums are scaled to a total that fell to 0, not to one that was never there, as after a restart.
-        """
-        total = self._managers.default.total
-        gone = [name for name in node.status.allocatable if name in total and total[name].is_zero]
-        return any(
-            all(name not in left or left[name].is_zero for left in map(_allocatable, self._nodes))
-            for name in gone
-        )
 
     def _pod_added(self, pod: Pod) -> None:
+        self._is_changed = True
         self._confirm(pod)
         if not self._is_stale and not pod.is_terminal:
             self._managers.add_pod(pod)
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        self._is_changed = True
         self._confirm(pod)
         if self._is_stale:
             return
@@ -307,8 +242,14 @@ class QuotaTrees(DerivedState):
             self._managers.add_pod(pod)
         else:
             self._managers.update_pod(old, pod)
+            if self._is_reserved(pod):
+                name, tree = self._managers.quota_of(pod)
+                manager = self._managers.tree(tree)
+                if name and manager is not None:
+                    manager.reserve(name, pod)  # in another quota than before
 
     def _pod_deleted(self, pod: Pod) -> None:
+        self._is_changed = True
         self._assumed.pop(pod.metadata.uid, None)
         self.discharge(pod.metadata.uid)
         if not self._is_stale:
@@ -326,58 +267,18 @@ class QuotaTrees(DerivedState):
     # --- rebuild ---------------------------------------------------------------------------------
 
     def _rebuild(self) -> None:
+        self._is_changed = True
+        self._managers.build(
+            map(present, sorted(self._quotas, key=lambda quota: quota.metadata.key)),
+            sorted(self._nodes, key=lambda node: node.metadata.name),
+            (pod for pod in self._pods if not pod.is_terminal),
+            self._is_reserved,
+        )
+        self._tentative.rebuild(self._managers)
         self._is_stale = False
-        managers = self._managers
-        managers.replace_quotas(map(_present, sorted(self._quotas, key=lambda quota: quota.metadata.key)))
-        for node in sorted(self._nodes, key=lambda node: node.metadata.name):
-            managers.add_node(node)
-        for pod in self._pods:
-            if not pod.is_terminal:
-                managers.add_pod(pod)
-        for pod in self._assumed.values():
-            name, tree = managers.quota_of(pod)
-            manager = managers.tree(tree)
-            if name and manager is not None:
-                manager.reserve(name, pod)
-        self._tentative.rebuild(managers)
 
-
-def _present(quota: ElasticQuota) -> ElasticQuota:
-    """Return a quota with current names of resources, as Koordinator's scheduler reads quotas."""
-    return elastic_quota_with_present_names(quota)
-
-
-def _allocatable(node: Node) -> Quantities:
-    return from_wire(node.status.allocatable)
-
-
-def _tree_id(quota: ElasticQuota) -> str:
-    return quota.metadata.labels.get(extension.LABEL_QUOTA_TREE_ID, "")
-
-
-def _names(quota: ElasticQuota) -> tuple[str, ...]:
-    return (quota.metadata.name,)
-
-
-def says_the_same(old: ElasticQuota, new: ElasticQuota) -> bool:
-    """Return whether two versions say the same about a quota: its status alone changes all the time."""
-    if old.metadata.labels != new.metadata.labels or old.spec != new.spec:
-        return False
-    if bool(old.metadata.deletion_timestamp) != bool(new.metadata.deletion_timestamp):
-        return False
-    return all(
-        old.metadata.annotations.get(name) == new.metadata.annotations.get(name) for name in _ANNOTATIONS
-    )
-
-
-def _is_same_place(old: ElasticQuota, new: ElasticQuota) -> bool:
-    """Return whether two versions of a quota differ in amounts at most."""
-    return (
-        all(old.metadata.labels.get(name) == new.metadata.labels.get(name) for name in _LABELS)
-        and bound_namespaces(old) == bound_namespaces(new)
-        and old.spec.max.keys() == new.spec.max.keys()
-        and old.spec.min.keys() == new.spec.min.keys()
-    )
+    def _is_reserved(self, pod: Pod) -> bool:
+        return pod.metadata.uid in self._assumed
 
 
 def _shown(amounts: Amounts) -> dict[str, str]:

@@ -54,6 +54,14 @@ class Pool:
         self._arrays = self._by_name = None
         self.is_dirty = True
 
+    def put(self, name: str, values: tuple[int, int, int, int, int]) -> None:
+        """Set all values of a child, which the pool may not have yet."""
+        if name not in self.rows:
+            self.insert(name, values)
+            return
+        for column, value in enumerate(values):
+            self.set(name, column, value)
+
     def remove(self, name: str) -> None:
         """Remove a child; unknown names are ignored."""
         row = self.rows.pop(name, None)

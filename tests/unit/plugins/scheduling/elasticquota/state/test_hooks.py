@@ -147,10 +147,13 @@ def test_a_plugin_that_is_created_anew_knows_what_the_former_one_knew(world: Wor
     world.trees.reserve(reserved)
     before = limit_of(world)
     limited(world, "a", "2", parent="b", most=50)
+    assert limit_of(world) is before
+    assert before.pods == {"a": {"p1", "p2", "p3"}}
+    world.quota("lost", "nowhere", most=50)
     after = limit_of(world)
     assert after is not before
     assert (after.pods, after.limits["a"]) == ({"a": {"p1", "p2", "p3"}}, "2")
-    assert set(after.changed) == {"a", "b"}
+    assert set(after.changed) == {"a", "b", "lost"}
     record = after.reader.get("a")
     assert record is not None
     assert (record.parent_name, [each.name for each in after.reader.children_of("b")]) == ("b", ["a"])
