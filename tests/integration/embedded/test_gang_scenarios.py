@@ -423,3 +423,18 @@ def test_bound_members_are_told_how_many_were_bound_together() -> None:
         assert found.count("default/g") >= 2
 
     play(story)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_pods_bring_of_an_earlier_binding_is_not_kept(count: int) -> None:
+    async def story(cluster: GangCluster) -> None:
+        await cluster.add_machine("n")
+        key = "internal.scheduling.koordinator.sh/bind-gang-member-count"
+        for number in range(count):
+            await cluster.pod(f"g-{number}", notes={"name": "g", "min-available": str(count)})
+            await cluster.patch("pods", f"g-{number}", {"metadata": {"annotations": {key: "7"}}})
+        await cluster.until(lambda: len(cluster.bound()) == count)
+        found = [pod["metadata"]["annotations"].get(key) for pod in cluster.pods()]
+        assert found == ([None] if count == 1 else ["2", "2"])
+
+    play(story, gated=True)

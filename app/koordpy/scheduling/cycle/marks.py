@@ -26,14 +26,14 @@ BEING_DELETED = "pod is being deleted"
 class Marks:
     """Labels and annotations to set on one object that is to be bound, and to revert if the bind fails.
 
-    Labels that the object already has are not marks.
+    Labels that the object already has are not marks. An annotation that is None is removed.
     """
 
     def __init__(
         self,
         target: Marked,
         labels: Mapping[str, str],
-        annotations: Mapping[str, str],
+        annotations: Mapping[str, str | None],
         client: Client | None,
         rng: random.Random,
     ) -> None:
@@ -92,7 +92,7 @@ class Marks:
 
 
 def _former(
-    set_: Mapping[str, str], now: Mapping[str, str], before: Mapping[str, str]
+    set_: Mapping[str, str | None], now: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str | None]:
     """Return the former values (None if there was none) of all marks that are still as set."""
     keys: Iterable[str] = (key for key, value in set_.items() if now.get(key) == value)

@@ -191,11 +191,13 @@ class Placement:
         return status
 
     async def bind(self) -> Status:
-        """Set the labels that PreBind wants, then run the Bind plugins; Skip when none binds the pod.
+        """Set the labels that PreBind wants and remove what it drops, then run the Bind plugins.
+
+        Skip when none binds the pod.
 
         Call this, `mark` and `unmark` only within `write`.
         """
-        if self.binding.labels:  # most pods have none
+        if self.binding.labels or self.binding.dropped:  # most pods have none
             status = await self.mark(self.pod)
             if not status.is_success:
                 return status
@@ -207,9 +209,12 @@ class Placement:
         With `annotations`, set these too: for a binding write that does not carry them.
         """
         handle, binding = self.framework.handle, self.binding
-        if self._marks is not None or not (binding.labels or (annotations and binding.annotations)):
+        also: dict[str, str | None] = {}
+        also.update((name, None) for name in binding.dropped if name in target.metadata.annotations)
+        if annotations:
+            also.update(binding.annotations)
+        if self._marks is not None or not (binding.labels or also):
             return SUCCESS
-        also = binding.annotations if annotations else {}
         self._marks = Marks(target, binding.labels, also, handle.client, handle.rng)
         return await self._marks.set()
 

@@ -46,13 +46,15 @@ class Binding:
 
     Annotations travel with the node in one write. Labels, which a Binding carries only behind a gate of the
     API server, take one more write just before: a patch of those that differ. It is reverted if the pod is
-    not bound. A plugin that sets labels declares the right to get and patch pods.
+    not bound. A plugin that sets labels declares the right to get and patch pods. The same holds for
+    annotations that the pod has and must not keep: `dropped` names them.
     """
 
     pod: Pod
     node_name: str
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
 
 
 class PreBind:

@@ -23,6 +23,7 @@ GROUP_ID: Final = "internal.scheduling.koordinator.sh/bind-gang-group-id"
 MEMBER_COUNT: Final = "internal.scheduling.koordinator.sh/bind-gang-member-count"
 DEPRECATED_GROUP_ID: Final = "scheduling.koordinator.sh/bind-gang-group-id"
 DEPRECATED_MEMBER_COUNT: Final = "scheduling.koordinator.sh/bind-gang-member-count"
+NAMES: Final = (GROUP_ID, MEMBER_COUNT, DEPRECATED_GROUP_ID, DEPRECATED_MEMBER_COUNT)
 
 
 class GangWaiting:
@@ -99,8 +100,10 @@ class GangWaiting:
         gang = self._cache.gang_of(pod)
         members = frozenset[str]() if gang is None else gang.group.binding_members
         if gang is None or len(members) <= 1 or pod.metadata.uid not in members:
-            for name in (GROUP_ID, MEMBER_COUNT, DEPRECATED_GROUP_ID, DEPRECATED_MEMBER_COUNT):
+            for name in NAMES:
                 binding.annotations.pop(name, None)
+                if name in pod.metadata.annotations:
+                    binding.dropped.add(name)
             return
         id_, count = gang.settings.group_id, str(len(members))
         binding.annotations.update(

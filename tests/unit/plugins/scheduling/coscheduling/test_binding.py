@@ -2,16 +2,9 @@
 
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy_plugins.scheduling.coscheduling import waiting
+from koordpy_plugins.scheduling.coscheduling.waiting import NAMES
 
 from .gang_world import GangWorld, member
-
-NAMES = (
-    waiting.GROUP_ID,
-    waiting.MEMBER_COUNT,
-    waiting.DEPRECATED_GROUP_ID,
-    waiting.DEPRECATED_MEMBER_COUNT,
-)
 
 
 async def told(world: GangWorld, name: str, gang: str = "g") -> list[str | None]:
