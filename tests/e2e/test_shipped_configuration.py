@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from koordpy import data
+from tests.e2e import gang_workloads
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.serving import Document, Koordpy, add_node, create, nodes_of, pod, register_webhooks
 from tests.eventually import eventually
@@ -73,7 +74,11 @@ class Cluster:
         return "\n".join([*map(str, found), self.koordpy.process.log_tail(), self.plane.logs()])
 
     def clear(self) -> None:
-        self.plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
+        self.plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
+        left = [f"pod/{name}" for name in self.pods()]
+        if left:  # those of Jobs, whose controller would let them go
+            self.plane.kubectl("patch", *left, "--type=merge", "--patch", '{"metadata":{"finalizers":null}}')
+        assert eventually(lambda: not self.pods())
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +175,41 @@ def test_gangs_wait_for_their_pods_and_are_then_bound_whole(it: Cluster) -> None
     it.delete("mpi-1")
     it.create(annotated("mpi-again", "mpi", 3))
     it.expect_bound("mpi-again", 1)
+
+
+def test_gangs_of_workloads_are_bound_whole_whatever_makes_their_pods(it: Cluster) -> None:
+    """The last pod of each comes late. The parts of the JobSet are gangs of a group, with a minimum each."""
+
+    def template(gang: str, minimum: int, *group: str) -> gang_workloads.Template:
+        def made(name: str) -> Document:
+            found = annotated(name, gang, minimum)
+            if group:
+                found["metadata"]["annotations"][f"{GANG}groups"] = json.dumps(group)
+            return found
+
+        return made
+
+    group = ("default/driver", "default/ranks")
+    roles = {"driver": (template("driver", 1, *group), 1), "ranks": (template("ranks", 2, *group), 2)}
+    workloads = {
+        "job": gang_workloads.indexed_job(template("job", 3), "job", 3),
+        "jobset": gang_workloads.job_set(roles, "jobset"),
+        "ray": gang_workloads.ray_cluster(template("ray", 3), "ray", 2),
+        "lws": gang_workloads.leader_worker_set(template("lws", 3), "lws", 3),
+    }
+    first = [pod for pods in workloads.values() for pod in pods[:-1]]
+    it.create(*first)
+    for made in first:
+        it.expect_refused(made["metadata"]["name"], "basic check")
+    assert it.bound("") == 0
+    it.create(*(pods[-1] for pods in workloads.values()))
+    for name, pods in workloads.items():
+        it.expect_bound(f"{name}-", len(pods))
+    # What a controller makes in place of a pod that failed is alone, and must not wait for the others.
+    [again] = gang_workloads.indexed_job(template("job", 3), "job", 1)
+    again["metadata"]["name"] = "job-0-again"
+    it.create(again)
+    it.expect_bound("job-0-again", 1)
 
 
 def test_a_gang_without_room_is_refused_whole_until_there_is_room(it: Cluster) -> None:
