@@ -10,7 +10,7 @@ from rich.table import Table
 
 from .debug_client import DebugServer, get, server_option
 from .options import Failure, output_option
-from .output import Format, counted, emit
+from .output import Format, counted, emit, fitting
 
 _COLOURS = {
     "scheduled": "green",
@@ -21,6 +21,15 @@ _COLOURS = {
     "blocked": "red",
     "unknown": "red",
 }
+_COUNTS = {
+    "members": "PODS",
+    "bound": "BOUND",
+    "waiting": "WAITING",
+    "planned": "PLANNED",
+    "gated": "GATED",
+    "pending": "PENDING",
+}
+"""Heads of the columns with the numbers of pods."""
 
 
 @click.group(short_help="Gangs, how far their members are, and what they wait for.")
@@ -83,26 +92,32 @@ def show_list(to: Console, gangs: list[dict[str, Any]]) -> None:
     if not gangs:
         to.print("no gangs")
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    to.print(fitting(to, _table(gangs), lambda: _table(gangs, is_narrow=True)))
+
+
+def _table(gangs: list[dict[str, Any]], *, is_narrow: bool = False) -> Table:
+    """Return gangs as a table; a narrow one has what `koordpy gang show` has no need to add to."""
+    table = Table(box=None, padding=(0, 1 if is_narrow else 2, 0, 0), pad_edge=False)
     table.add_column("GANG", no_wrap=True)
-    table.add_column("STATE")
-    for name in ("MIN", "PODS", "BOUND", "WAITING", "PLANNED", "GATED", "PENDING"):
-        table.add_column(name, justify="right")
-    table.add_column("MODE")
-    table.add_column("POLICY")
+    table.add_column("STATE", no_wrap=True)
+    counts = ["members", "bound"] if is_narrow else [*_COUNTS]
+    for name in ("MIN", *(_COUNTS[count] for count in counts)):
+        table.add_column(name, justify="right", no_wrap=True)
+    if not is_narrow:
+        table.add_column("MODE", no_wrap=True)
+        table.add_column("POLICY", no_wrap=True)
     table.add_column("WAITS FOR")
     for found in gangs:
-        size, state = found["size"], found["state"]
+        state = found["state"]
         table.add_row(
             escape(found["gang"]),
             f"[{_COLOURS.get(state, 'default')}]{state}[/]",
-            *(str(found["minMember"]), str(size["members"]), str(size["bound"]), str(size["waiting"])),
-            *(str(size["planned"]), str(size["gated"]), str(size["pending"])),
-            found["mode"],
-            found["matchPolicy"],
+            str(found["minMember"]),
+            *(str(found["size"][count]) for count in counts),
+            *(() if is_narrow else (found["mode"], found["matchPolicy"])),
             escape(waits_for(found)),
         )
-    to.print(table)
+    return table
 
 
 def waits_for(gang: dict[str, Any]) -> str:
@@ -129,10 +144,10 @@ def show_gang(to: Console, gang: dict[str, Any]) -> None:
         f"gang [bold]{escape(gang['gang'])}[/bold] (from {gang['writtenAs']}): "
         f"[{_COLOURS.get(state, 'default')}]{state}[/]"
     )
-    least = f"at least {counted(gang['minMember'], 'pod')} of {max(gang['totalMembers'], size['members'])}"
-    to.print(
-        f"  needs {least}; {gang['mode']}, {gang['matchPolicy']}; pods wait up to {gang['waitSeconds']:g} s"
-    )
+    if state != "unknown":
+        least = f"{counted(gang['minMember'], 'pod')} of {max(gang['totalMembers'], size['members'])}"
+        policy = f"{gang['mode']}, {gang['matchPolicy']}; pods wait up to {gang['waitSeconds']:g} s"
+        to.print(f"  needs at least {least}; {policy}")
     counts = ", ".join(
         f"{size[state]} {state}"
         for state in ("bound", "waiting", "planned", "gated", "pending")
@@ -149,19 +164,24 @@ def show_gang(to: Console, gang: dict[str, Any]) -> None:
             note = f" [red]{escape(peer['problem'])}[/red]" if peer["problem"] else ""
             to.print(f"    {escape(peer['gang'])}: {peer['members']} pods, min {peer['minMember']}{note}")
     if gang["members"]:
-        to.print(_members(gang["members"]))
+        to.print(_members(gang["members"], gang["failure"]))
 
 
-def _members(members: list[dict[str, Any]]) -> Table:
+def _members(members: list[dict[str, Any]], failure: str) -> Table:
+    """Return members as a table; what they have in common is not repeated."""
     table = Table(box=None, padding=(0, 2), pad_edge=True)
+    told = {failure: "above"}
     table.add_column("POD", no_wrap=True)
-    table.add_column("STATE")
-    table.add_column("NODE")
-    table.add_column("FOR", justify="right")
+    table.add_column("STATE", no_wrap=True)
+    table.add_column("NODE", no_wrap=True)
+    table.add_column("FOR", justify="right", no_wrap=True)
     table.add_column("WHY")
     for member in members:
         left, state = member["secondsLeft"], member["state"]
-        why = member["message"] or ", ".join(member["gates"])
+        message = member["message"]
+        why = message or ", ".join(member["gates"])
+        if message and (first := told.setdefault(message, member["pod"])) != member["pod"]:
+            why = f"as {first}"
         table.add_row(
             escape(member["pod"]),
             f"[{_COLOURS.get(state, 'default')}]{state}[/]",

@@ -85,7 +85,7 @@ def _how(step: dict[str, Any]) -> str:
         case "unschedulable":
             return f"{step['message']} [{refused}]" if refused else str(step["message"])
         case "reported":
-            return f"kube-scheduler: {step['message']}"
+            return f"PodScheduled: {step['message']}"
         case "gated":
             return f"by {step['message']}"
         case "ungated":

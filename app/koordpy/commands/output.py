@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 Format = Literal["text", "json", "yaml"]
 
@@ -57,6 +58,12 @@ def emit(value: Any, format_: Format, render: "Callable[[Console], None]") -> No
         sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
     else:
         render(console())
+
+
+def fitting(to: "Console", table: "Table", narrow: "Callable[[], Table]") -> "Table":
+    """Return a table if the console is wide enough for it, else a narrow one."""
+    wide = to.options.update(width=_WIDEST)
+    return table if to.measure(table, options=wide).maximum <= to.width else narrow()
 
 
 def counted(number: int, noun: str) -> str:

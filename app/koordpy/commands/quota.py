@@ -11,7 +11,7 @@ from rich.table import Table
 
 from .debug_client import DebugServer, get, server_option
 from .options import cluster_options, documents, files_option, output_option
-from .output import Format, counted, emit
+from .output import Format, counted, emit, fitting
 
 FOUND = 3
 """The exit code of a command that succeeded with bad results."""
@@ -81,19 +81,24 @@ def show_tree(to: Console, found: dict[str, Any]) -> None:
     if not found["quotas"]:
         to.print("no quotas")
         return
-    to.print(_table(found["quotas"], with_bars=True))
+    _print_table(to, found["quotas"])
     limit = "its runtime quota" if found["limitedBy"] == "runtime" else "its max"
     parents = " and that of its parents" if found["checksParents"] else ""
     to.print(f"[dim]a pod is scheduled while used + requested stays within {limit}{parents}[/dim]")
 
 
-def _table(quotas: list[dict[str, Any]], *, with_bars: bool) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+def _print_table(to: Console, quotas: list[dict[str, Any]]) -> None:
+    to.print(fitting(to, _table(quotas), lambda: _table(quotas, is_narrow=True)))
+
+
+def _table(quotas: list[dict[str, Any]], *, is_narrow: bool = False) -> Table:
+    """Return quotas as a table; a narrow one has no requests, no bars, and scaled minimums in the notes."""
+    table = Table(box=None, padding=(0, 1 if is_narrow else 2, 0, 0), pad_edge=False)
     table.add_column("QUOTA", no_wrap=True)
-    table.add_column("RESOURCE")
-    for name in ("USED", "RUNTIME", "MIN", "MAX", "REQUEST"):
-        table.add_column(name, justify="right")
-    table.add_column("OF LIMIT" if with_bars else "%", no_wrap=True)
+    table.add_column("RESOURCE", no_wrap=True)
+    for name in ("USED", "RUNTIME", "MIN", "MAX", *(() if is_narrow else ("REQUEST",))):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("%" if is_narrow else "OF LIMIT", justify="right" if is_narrow else "left", no_wrap=True)
     table.add_column("")
     trees = len({quota["tree"] for quota in quotas}) > 1
     for quota in quotas:
@@ -103,8 +108,12 @@ def _table(quotas: list[dict[str, Any]], *, with_bars: bool) -> Table:
             table.add_row(escape(label))
         for row in quota["resources"]:
             minimum = row["min"]
+            marks = _marks(quota, row)
             if row["scaledMin"] and row["scaledMin"] != minimum:
-                minimum += f" (now {row['scaledMin']})"
+                if is_narrow:
+                    marks = ", ".join(filter(None, (marks, f"min now {row['scaledMin']}")))
+                else:
+                    minimum += f" (now {row['scaledMin']})"
             table.add_row(
                 escape(label),
                 escape(row["resource"]),
@@ -112,17 +121,17 @@ def _table(quotas: list[dict[str, Any]], *, with_bars: bool) -> Table:
                 row["runtime"],
                 minimum,
                 row["max"],
-                row["request"],
-                _percent(row["usedPercent"]),
-                _marks(quota, row),
+                *(() if is_narrow else (row["request"],)),
+                _percent(row["usedPercent"], is_narrow=is_narrow),
+                marks,
             )
             label = ""
     return table
 
 
-def _percent(percent: float | None) -> str:
-    if percent is None:
-        return ""
+def _percent(percent: float | None, *, is_narrow: bool) -> str:
+    if percent is None or is_narrow:
+        return "" if percent is None else f"{percent:.0f}"
     filled = min(_BAR, round(percent / 100 * _BAR))
     return f"{'█' * filled}{'░' * (_BAR - filled)} {percent:.0f}%"
 
@@ -156,7 +165,7 @@ def show_explanation(to: Console, found: dict[str, Any]) -> None:
 
 def show_path(to: Console, found: dict[str, Any]) -> None:
     """Print the quotas from the top down to one, what is exceeded, who shares, and what would have to go."""
-    to.print(_table(list(reversed(found["path"])), with_bars=True))
+    _print_table(to, list(reversed(found["path"])))
     for one in found["exceeded"]:
         asked = f" + {one['request']} requested" if one["request"] else ""
         to.print(

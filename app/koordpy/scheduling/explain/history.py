@@ -45,7 +45,7 @@ class What(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     ERROR = "error"
     REPORTED = "reported"
-    """kube-scheduler wrote into the pod's PodScheduled condition why it is not placed."""
+    """kube-scheduler or koordpy wrote into the pod's PodScheduled condition why it is not placed."""
     NOMINATED = "nominated"
     BINDING = "binding"
     WAITING = "waiting"

@@ -42,6 +42,9 @@ def _exceeded(found: Exceeded) -> str:
     )
 
 
+_SEVERAL = ("end", "have", "terminate")
+
+
 def _fix(found: QuotaExplanation) -> str:
     """Return what would help, what is nearest first."""
     first = found.exceeded[0]
@@ -49,7 +52,11 @@ def _fix(found: QuotaExplanation) -> str:
     if found.to_free:
         names = ", ".join(pod.pod for pod in found.to_free[:SHOWN])
         more = f" and {len(found.to_free) - SHOWN} more" if len(found.to_free) > SHOWN else ""
-        advice.append(f"it has room once {names}{more} end, which have a lower priority")
+        end, have, terminate = ("ends", "has", "terminates") if len(found.to_free) == 1 else _SEVERAL
+        they = f"{have} a lower priority"
+        if all(pod.is_terminating for pod in found.to_free):
+            they = f"{terminate} already"
+        advice.append(f"it has room once {names}{more} {end}, which {they}")
     elif first.kind == "min":
         advice.append(
             f"raise min of {first.quota}, or let the pod be preempted (label "

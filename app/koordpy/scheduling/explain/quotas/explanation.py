@@ -59,19 +59,23 @@ class Exceeded(OutputModel):
 
 
 class QuotaPod(OutputModel):
-    """A pod that counts as usage of the quota. `is_preemptible` is whether others of it may preempt it."""
+    """A pod that counts as usage of the quota.
+
+    `is_preemptible` is whether others of it may preempt it, `is_terminating` whether it is being deleted.
+    """
 
     pod: str
     priority: int
     node: str
     is_preemptible: bool
+    is_terminating: bool
     resources: dict[str, str]
 
 
 class QuotaExplanation(OutputModel):
     """A quota with its ancestors (`path`, from the bottom up), and what keeps pods out of it.
 
-    `to_free` are the pods of the quota that would have to end, the least important first, so that the
+    `to_free` are the pods of the quota that would have to end, first those that do so already, so that the
     exceeded amounts of this quota have room; for a pod, those that it may preempt. It is empty if all of them
     together are not enough. `pods` counts those that use the quota.
     """
@@ -176,6 +180,7 @@ class QuotaExplainer:
             found.append((pod, cached))
         found.sort(
             key=lambda one: (
+                one[0].metadata.deletion_timestamp is None,
                 one[0].spec.priority or 0,
                 _descending(one[0].status.start_time),
                 one[0].metadata.key,
@@ -187,6 +192,7 @@ class QuotaExplainer:
                 priority=pod.spec.priority or 0,
                 node=pod.spec.node_name,
                 is_preemptible=is_preemptible(pod),
+                is_terminating=pod.metadata.deletion_timestamp is not None,
                 resources={name: str(amount) for name, amount in sorted((cached.resource or {}).items())},
             )
             for pod, cached in found
@@ -306,7 +312,8 @@ def _to_free(quota: Quota, exceeded: list[Exceeded], pods: list[QuotaPod], pod: 
     for candidate in pods:
         if all(amount.sign <= 0 for amount in short.values()):
             break
-        if not candidate.is_preemptible or (priority is not None and candidate.priority >= priority):
+        may_go = candidate.is_preemptible and (priority is None or candidate.priority < priority)
+        if not (may_go or candidate.is_terminating):
             continue
         freed = {name: parse(amount) for name, amount in candidate.resources.items()}
         if any(short[name].sign > 0 and freed.get(name, UNSET).sign > 0 for name in short):

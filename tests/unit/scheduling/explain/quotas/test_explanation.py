@@ -136,8 +136,18 @@ def test_a_quota_without_room_names_the_amounts_the_borrowers_and_the_pods_that_
     [cause] = quota_causes(new, found)
     assert cause.cause == "QuotaExceeded"
     assert "quota a has no room for cpu: 38 used and 4 requested, runtime quota 40 (2 short)" in cause.message
-    assert "it has room once default/low end" in cause.fix
+    assert "it has room once default/low ends, which has a lower priority" in cause.fix
     assert "over their min: b by 30" in cause.fix
+
+
+def test_a_pod_that_terminates_anyway_is_the_first_that_makes_room() -> None:
+    new = of_team("new", spec={"priority": 5})
+    ends = of_team("keep", "8", on="n", spec={"priority": 9})
+    ends.metadata.deletion_timestamp = "2026-03-01T12:00:00Z"
+    found = explainer(*(each for each in PODS if each.metadata.name != "keep"), ends, new).explain_pod(new)
+    assert [(freed.pod, freed.is_terminating) for freed in found.to_free] == [("default/keep", True)]
+    [cause] = quota_causes(new, found)
+    assert "it has room once default/keep ends, which terminates already" in cause.fix
 
 
 def test_no_pod_is_named_if_all_of_them_together_are_not_enough() -> None:
