@@ -10,7 +10,7 @@ in its own queue (`pkg/scheduler/frameworkext/eventhandlers`).
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -33,7 +33,10 @@ GATHERED_SECONDS = 1.0
 """How long changes are batched."""
 
 AT_A_TIME = 100
-"""The most pods woken after one change, the most important first. Placing one of them is a change too."""
+"""The most pods woken at a time, the most important first.
+
+If the plugin says which pods may pass, the others follow; else placing one of these is a change again.
+"""
 
 EXAMINED_AT_ONCE = 500
 """Rejected pods that a plugin checks before other work gets its turn."""
@@ -53,6 +56,13 @@ class _Waiting:
     changed: dict[type[KubeObject], dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     handlers: dict[type[KubeObject], Callable[[Any, Any], None]] = field(default_factory=dict)
     """Handlers to call with a change, by kind."""
+    is_due: bool = False
+    """Whether pods are to be examined without a new change."""
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether the plugin says which pods may pass."""
+        return type(self.plugin).may_pass is not EnqueueExtensions.may_pass
 
 
 class Waking:
@@ -115,25 +125,23 @@ class Waking:
 
     async def run(self) -> None:
         """Wake pods until cancelled."""
-        await self._take_over()
+        self._take_over()
         while True:
             await self._changed.wait()
             await asyncio.sleep(GATHERED_SECONDS)
             self._changed.clear()
             await self._wake()
 
-    async def _take_over(self) -> None:
-        """Remember pods that were rejected before this process led, and wake those that may pass by now."""
-        chosen: dict[str, Pod] = {}
+    def _take_over(self) -> None:
+        """Remember pods that were rejected before this process led; some of them may pass by now."""
         for waiting in self._waiting:
             reasons = waiting.plugin.known_reasons
             for pod in self._pods if reasons else ():
                 said = _reason(pod)
                 if said and any(reason in said for reason in reasons):
                     _remember(waiting.refused, pod.metadata.uid, pod)
-            if reasons:
-                await self._choose(waiting, defaultdict(dict), chosen)
-        await self._touch_first(chosen)
+                    waiting.is_due = True
+                    self._changed.set()
 
     async def _wake(self) -> None:
         chosen: dict[str, Pod] = {}
@@ -144,18 +152,25 @@ class Waking:
                 chosen[live.metadata.uid] = live
         for waiting in self._waiting:
             changed, waiting.changed = waiting.changed, defaultdict(dict)
-            if changed:
+            if changed or waiting.is_due:
                 await self._choose(waiting, changed, chosen)
-        await self._touch_first(chosen)
-        for pod in islice(chosen.values(), AT_A_TIME, None):
-            if pod.metadata.uid in activated:
-                self.activate(pod)
-
-    async def _touch_first(self, chosen: Mapping[str, Pod]) -> None:
+                waiting.is_due = waiting.is_precise and len(chosen) >= AT_A_TIME
+                if waiting.is_due:
+                    self._again(waiting, changed)
         for pod in islice(chosen.values(), AT_A_TIME):
             for waiting in self._waiting:
                 waiting.refused.pop(pod.metadata.uid, None)
             await self._touch(pod)
+        for pod in islice(chosen.values(), AT_A_TIME, None):
+            if pod.metadata.uid in activated:
+                self.activate(pod)
+
+    def _again(self, waiting: _Waiting, changed: Mapping[type[KubeObject], Iterable[str]]) -> None:
+        """Look at a change once more: it may help more pods than are woken at a time."""
+        for kind, keys in changed.items():
+            for key in keys:
+                _remember(waiting.changed[kind], key, None)
+        self._changed.set()
 
     async def _choose(
         self, waiting: _Waiting, changed: dict[type[KubeObject], dict[str, None]], chosen: dict[str, Pod]

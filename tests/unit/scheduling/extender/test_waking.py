@@ -63,7 +63,9 @@ class Quota(Plugin, Filter, EnqueueExtensions):
         return {NodeMetric: any_change}
 
     def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
-        return [pod.metadata.name in ("roomy", *changed[NodeMetric]) for pod in pods]
+        return [
+            pod.metadata.name.startswith("roomy") or pod.metadata.name in changed[NodeMetric] for pod in pods
+        ]
 
 
 def placed(phase: str = "Available", **labels: str) -> Reservation:
@@ -229,3 +231,18 @@ async def test_pods_that_were_refused_before_this_process_led_are_woken_too(stag
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_all_pods_that_may_pass_after_a_change_are_woken_in_turns(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "AT_A_TIME", 2)
+    names = [f"roomy-{number}" for number in range(5)]
+    for name in (*names, "a", "b"):
+        stage.refuse(await stage.add_pod(name), "Quota")
+    stage.cluster.store(NodeMetric).apply(NodeMetric(metadata=ObjectMeta(name="b", uid="uid-b")))
+
+    async def are_woken() -> bool:
+        return await stage.woken() == ["b", *names]
+
+    await becomes_true(are_woken)
