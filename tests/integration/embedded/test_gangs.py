@@ -5,69 +5,19 @@ The whole control plane is the embedded one, on simulated time; koordpy is calle
 
 import asyncio
 import copy
-import random
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from koordpy import data, settings
-from koordpy.compose.process import Process
-from koordpy.http.server.direct import Direct
-from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
-from tests.integration.embedded.living import Document, Living, deployment, live, name_of
-from tests.integration.embedded.test_jobs import is_over, job, status
-
-CRDS = sorted(data.deploy("crds").glob("*.yaml"))
-ANNOTATION = "gang.scheduling.koordinator.sh"
-PROFILES = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "schedulerName": "default-scheduler",
-            "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}},
-        }
-    ],
-}
+from .ganging import CRDS, GANG, GangCluster
+from .living import Document, deployment, live, name_of
+from .test_jobs import is_over, job, status
 
 
-class Gangs(Living):
+class Gangs(GangCluster):
     """A cluster whose kube-scheduler calls koordpy with Coscheduling. Each node has room for four members."""
 
-    scheduler_configuration = yaml.safe_load(
-        data.deploy("scheduler", "kube-scheduler-config.yaml").read_text()
-    )
-
-    async def start_scheduler(self, **more: Any) -> None:
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
-        file = Path(folder) / "profiles.yaml"
-        file.write_text(yaml.safe_dump(PROFILES))
-        found = settings.load(
-            None,
-            {
-                "extender": {
-                    "schedulerConfig": str(file),
-                    "leaderElect": False,
-                    "monitor": {"period": "24h"},
-                }
-            },
-        )
-        channel = ServerChannel(self.api)
-        process = Process(
-            found, ["extender"], listens=False, connection=channel, clock=self.clock, rng=random.Random(6)
-        )
-        self._stack.push_async_callback(process.stop)
-        await process.start()
-        endpoints = {
-            path: endpoint
-            for routes in process.routes.values()
-            for path, endpoint in routes.hot.items()
-            if isinstance(endpoint, Direct)
-        }
-        await super().start_scheduler(connect=lambda origin: EndpointCaller(origin, endpoints))
+    plugins = ("Coscheduling",)
 
     def placed(self) -> list[str]:
         """The names of pods with a node that have not ended."""
@@ -89,7 +39,7 @@ def member(document: Document, minimum: int, **notes: str) -> Document:
     template = made["spec"]["template"]
     told = {"name": "g", "min-available": str(minimum), **notes}
     template.setdefault("metadata", {})["annotations"] = {
-        f"{ANNOTATION}/{key}": value for key, value in told.items()
+        f"{GANG}/{key}": value for key, value in told.items()
     }
     template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
     return made
