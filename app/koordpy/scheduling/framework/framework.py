@@ -13,6 +13,7 @@ from koordpy.scheduling.interface import (
     Filter,
     NextPod,
     NUMATopologyHintProvider,
+    PlansJobs,
     Plugin,
     PreEnqueue,
     QueueSort,
@@ -70,6 +71,8 @@ class Framework:
 
         self.tentative = by_point.at("reserve", TentativeReserve)
         """The plugins that count pods between filter and bind, with their names."""
+        planners = by_point.at("pre_filter", PlansJobs)
+        self._plans_jobs = planners[0][1] if planners else None
         self._separable = [
             each.name for each in self.plugins if isinstance(each, SignPlugin) and each.is_separable
         ]
@@ -123,6 +126,13 @@ class Framework:
     def scores(self) -> bool:
         """Whether any plugin scores."""
         return bool(self.weights)
+
+    def placed_with(self, pod: Pod) -> Sequence[Pod]:
+        """Return the pods that are placed together with a pod and have no node yet, without the pod."""
+        if self._plans_jobs is None or not self._plans_jobs.may_plan(pod):
+            return ()
+        job = self._plans_jobs.job_of(pod)
+        return () if job is None else [each for each in job.pods if each.metadata.uid != pod.metadata.uid]
 
     def new_state(self) -> CycleState:
         """Return the state of a new attempt; in every tenth the plugins are timed."""

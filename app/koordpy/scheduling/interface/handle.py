@@ -91,6 +91,10 @@ class WhatIf(Protocol):
         """Return normalised, weighted scores of the nodes."""
         ...
 
+    def placed_with(self, pod: Pod) -> Sequence[Pod]:
+        """Return the pods that are placed together with a pod and have no node yet, without the pod."""
+        ...
+
 
 class Handle:
     """One per profile, shared by its plugins.

@@ -19,7 +19,7 @@ from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption import Evaluator, Limit, Rules, priority_of
 
 from ..admission import QUOTA_STATE, QuotaCheck, QuotaState
-from ..state.amounts import exceeded, masked, minus_not_negative, plus
+from ..state.amounts import Amounts, exceeded, masked, minus_not_negative, plus
 from ..state.pod_accounts import is_non_preemptible
 from ..state.trees import QuotaTrees
 from .quota_limit import PathLimit, QuotaLimit, Step
@@ -122,11 +122,18 @@ class QuotaPreemption:
         return lambda: QuotaLimit(info, used, limit, request, requests)
 
     def _path_limit(self, snapshot: QuotaState, pod: Pod) -> PathLimit:
-        """Return the check of PreFilter for a pod, of its quota and of those ancestors that are checked."""
+        """Return the check of PreFilter for a pod, of its quota and of those ancestors that are checked.
+
+        The pods that are placed together with it have to pass beside it, or evictions for it are in vain.
+        """
         info = snapshot.quota_info
         assert info is not None
         requests = self._trees.tree_of(info.name).requests
         request = masked(requests(pod), info.max)
+        others = self._requested_with(pod)
+        refuses_others = any(
+            name != info.name and self._exceeds(name, amounts) for name, amounts in others.items()
+        )
         own, _ = self._trees.charged(pod.metadata.uid)
         steps = [Step(snapshot.used, snapshot.used_limit)]
         parent = info.parent_name
@@ -138,8 +145,27 @@ class QuotaPreemption:
             steps.append(Step(used, self._check.limit_of(above), request))
             parent = above.parent_name
         kept = plus(request, snapshot.non_preemptible_used)
+        together = plus(request, others.get(info.name, {}))
         refuses = is_non_preemptible(pod) and bool(exceeded(kept, info.min))
-        return PathLimit(info, steps, request, requests, refuses)
+        return PathLimit(info, steps, together, requests, refuses or refuses_others)
+
+    def _requested_with(self, pod: Pod) -> Mapping[str, Amounts]:
+        """Return by quota what the pods request that are placed together with a pod."""
+        found: dict[str, Amounts] = {}
+        for other in self._handle.framework.placed_with(pod):
+            name, tree = self._trees.quota_of(other)
+            manager = self._trees.managers.tree(tree) if name else None
+            info = None if manager is None else manager.get(name)
+            if manager is not None and info is not None:
+                found[name] = plus(found.get(name, {}), masked(manager.requests(other), info.max))
+        return found
+
+    def _exceeds(self, name: str, request: Amounts) -> bool:
+        """Return whether a quota has no room for more."""
+        info = self._trees.quota(name)
+        if info is None:
+            return True
+        return bool(exceeded(plus(request, plus(info.used, info.tentative)), self._check.limit_of(info)))
 
 
 class _NoLimit(Limit):

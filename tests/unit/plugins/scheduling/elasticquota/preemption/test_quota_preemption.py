@@ -9,10 +9,12 @@ import pytest
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota as Quota
 from koordpy.api.scheme import decode, encode
+from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface import Victims
+from koordpy.scheduling.interface import Job, PlansJobs, Plugin, PreFilter, Victims
+from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome
-from koordpy.scheduling.interface.status import Code
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 from koordpy_plugins.scheduling.elasticquota.plugin import ElasticQuota
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
 from tests.unit.scheduling.worlds import framework, node, pod, world
@@ -49,6 +51,7 @@ class Stage:
             self.cluster,
             ElasticQuota,
             NodeResourcesFit,
+            Together,
             args={"ElasticQuota": {"enableRuntimeQuota": False, **args}},
         )
         for each in quotas or (quota("a", limit),):
@@ -109,6 +112,19 @@ class Stage:
         return list(self.plugin.preempt(self.framework.new_state(), preemptor, proposal))
 
 
+class Together(Plugin, PreFilter, PlansJobs):
+    """Places pods without a node whose names begin with `gang` together."""
+
+    name = "Together"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        return None, SUCCESS
+
+    def job_of(self, pod: Pod) -> Job | None:
+        pods = [each for each in self.handle.cluster.store(Pod) if each.metadata.name.startswith("gang")]
+        return Job("gang", tuple(pods), lambda placed: len(placed) == len(pods), 60.0) if pods else None
+
+
 EXACT: dict[str, Any] = {"preemptionFitsQuota": True}
 
 
@@ -127,6 +143,25 @@ def test_by_default_all_are_evicted_even_if_the_quota_stays_exceeded() -> None:
     stage = Stage()
     assert stage.found(of("a", "new", "3", priority=5)) == {"n1": ["a1"], "n2": ["a2"]}
     assert Stage(**EXACT).found(of("a", "new", "3", priority=5)) == {}
+
+
+@pytest.mark.parametrize(("cpu", "victims"), [("1", {"n1": ["a1"], "n2": ["a2"]}), ("2", {})])
+def test_nobody_is_evicted_for_one_of_several_pods_that_exceed_the_quota_together(
+    cpu: str, victims: dict[str, list[str]]
+) -> None:
+    stage = Stage(of("a", "gang-1", cpu), **EXACT)
+    assert stage.found(of("a", "gang-0", cpu, priority=5)) == victims
+    by_default = Stage(of("a", "gang-1", cpu))
+    assert by_default.found(of("a", "gang-0", cpu, priority=5)) == {"n1": ["a1"], "n2": ["a2"]}
+
+
+@pytest.mark.parametrize(("cpu", "victims"), [("3", {"n1": ["a1"], "n2": ["a2"]}), ("4", {})])
+def test_nobody_is_evicted_for_a_pod_if_another_one_placed_with_it_exceeds_its_own_quota(
+    cpu: str, victims: dict[str, list[str]]
+) -> None:
+    quotas = (quota("a", "4"), quota("b", "4"))
+    stage = Stage(of("b", "b1", "1", "n1"), of("b", "gang-1", cpu), quotas=quotas, **EXACT)
+    assert stage.found(of("a", "gang-0", "1", priority=5)) == victims
 
 
 def test_a_victim_that_fits_neither_the_node_nor_the_quota_is_no_error_if_the_quota_has_to_fit() -> None:
