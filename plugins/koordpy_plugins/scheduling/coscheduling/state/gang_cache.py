@@ -214,11 +214,11 @@ class GangCache:
         gang = self.gangs.get(id_)
         if gang is None:
             return
-        had_enough = gang.has_enough_children
+        had_enough, before = gang.has_enough_children, gang.settings
         self._describe_by_kubernetes(gang, pod)
         if gang.bound:
             gang.group.once_satisfied = True
-        if gang.has_enough_children and not had_enough:
+        if gang.has_enough_children and not (had_enough and gang.settings == before):
             for member in list(gang.pending.values()):
                 self._handle.activate(member)
 

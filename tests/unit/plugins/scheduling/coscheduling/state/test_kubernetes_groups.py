@@ -89,6 +89,10 @@ def test_waiting_pods_are_tried_again_when_their_workload_comes() -> None:
     assert world.queue.activated == []
     world.workload({"gang": {"minCount": 3}})
     assert sorted(world.queue.activated) == ["a", "b"]
+    world.workload({"gang": {"minCount": 3}})
+    assert len(world.queue.activated) == 2
+    world.workload({"gang": {"minCount": 2}})  # there may be room for so many
+    assert len(world.queue.activated) == 4
 
 
 def test_a_gang_without_its_workload_cannot_be_scheduled() -> None:
