@@ -20,9 +20,11 @@ from koordpy.api.core import Namespace, Pod
 from koordpy.api.koordinator import ElasticQuota, ElasticQuotaProfile
 from koordpy.api.meta import ObjectMeta
 from koordpy.api.quantity import parse
+from koordpy.api.resource_list import from_wire
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError
+from koordpy.scheduling.interface.pod_queues import WOKEN
 from tests import loopback
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process, free_port
@@ -299,6 +301,10 @@ def has(expected: Document, quota: ElasticQuota) -> bool:
     return said(quota, "guaranteed") == exact(expected) == said(quota, "runtime")
 
 
+def uses_nothing(quota: ElasticQuota) -> bool:
+    return all(amount.is_zero for amount in from_wire(quota.status.used).values())
+
+
 def exact(found: Document) -> dict[str, Any]:
     return {resource: parse(str(amount)) for resource, amount in found.items()}
 
@@ -323,6 +329,26 @@ async def test_no_pod_is_bound_beyond_the_maximum_of_its_quota(made: Namespaced)
     await made.refused("second")
     await made.client.delete(Pod, made.namespace, "first", grace_period_seconds=0)
     await made.bound("second")
+
+
+async def test_a_pod_is_tried_again_when_its_quota_may_use_more_and_not_before(made: Namespaced) -> None:
+    quota, other = await made.quota("full", None, ONE), await made.quota("other", None, ONE)
+    await made.pod("first", quota, ONE)
+    await made.pod("theirs", other, ONE)
+    await made.bound("first")
+    await made.becomes(other.metadata.name, lambda found: not uses_nothing(found))
+    await made.pod("second", quota, ONE)
+    await made.refused("second")
+    await made.client.delete(Pod, made.namespace, "theirs", grace_period_seconds=0)
+    more = {"spec": {"max": {"cpu": "2", "memory": "4Gi"}}}
+    await made.client.patch(ElasticQuota, made.namespace, other.metadata.name, more)
+    await made.becomes(other.metadata.name, uses_nothing)
+    second = await made.client.get(Pod, made.namespace, "second")
+    assert WOKEN not in second.metadata.annotations
+    await made.client.patch(ElasticQuota, made.namespace, quota.metadata.name, more)
+    await made.bound("second")
+    second = await made.client.get(Pod, made.namespace, "second")
+    assert WOKEN in second.metadata.annotations
 
 
 async def test_a_quota_may_use_what_no_other_is_guaranteed(made: Namespaced) -> None:
