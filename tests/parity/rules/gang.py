@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from koordpy.api.core import Pod
+from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
@@ -20,6 +20,7 @@ from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.plugin import API_VERSION
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.interface.waiting_pods import WaitingPod
 from koordpy.scheduling.profiles.config import KIND, read
@@ -36,12 +37,42 @@ CODES = {
 }
 
 
-class Scheduler:
-    """A cluster, the plugin, and the pods that wait in Permit."""
+class Queue:
+    """The scheduling queue, where nothing is looked at."""
 
-    def __init__(self, args: dict[str, Any]) -> None:
+    def activate(self, pod: Pod) -> None:
+        """Retry a pod soon."""
+
+    def move_all(self, event: ClusterEvent) -> None:
+        """Move the pods back that an event may help."""
+
+
+class Conditions:
+    """A client that takes down what is written to pods."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, list[str]] = {}
+
+    async def patch_status(self, kind: object, namespace: str, name: str, patch: Any, type_: object) -> None:
+        [found] = patch["status"]["conditions"]
+        self.written[f"{namespace}/{name}"] = [found[key] for key in ("type", "status", "reason", "message")]
+
+
+class Scheduler:
+    """A cluster, the plugin, and the pods that wait in Permit.
+
+    Lines with `gates` have a scheduling queue, `nodes` nodes, and a client that writes conditions.
+    """
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        args, gates = case["args"], case.get("gates")
         self.cluster = Cluster()
-        self.handle = Handle(self.cluster)
+        for index in range(case.get("nodes", 0)):
+            self.cluster.store(Node).apply(decode(Node, {"metadata": {"name": f"n{index}"}}))
+        self.conditions = Conditions()
+        self.handle = Handle(self.cluster, client=self.conditions)  # type: ignore[arg-type]
+        if gates is not None:
+            self.handle.queue.join(Queue())
         document = {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -64,7 +95,7 @@ class Scheduler:
             read(document),
             lambda _: self.handle,
             place=Place.SCHEDULER,
-            gates=chosen(specs, {conditions.GATE: False}),
+            gates=chosen(specs, gates or {conditions.GATE: False}),
         )
         plugins = profiles.frameworks["default-scheduler"].plugins
         self.plugin = next(plugin for plugin in plugins if isinstance(plugin, Coscheduling))
@@ -72,10 +103,15 @@ class Scheduler:
         self.pod_groups: dict[str, PodGroup] = {}
         self.cycles: dict[str, CycleState] = {}
 
-    def run(self, event: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, event: dict[str, Any]) -> dict[str, Any]:
         before = {waiting.pod.metadata.key: waiting for waiting in self.handle.waiting_pods}
+        self.conditions.written = {}
         answer = self._run(event)
         self._ended(before, answer)
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(tasks)
+        if self.conditions.written:
+            answer["patched"] = self.conditions.written
         return answer
 
     def _run(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +144,7 @@ class Scheduler:
                 state = self.cycles[event["pod"]] = CycleState()
                 return _checked(self.plugin.before_pre_filter(state, self.pods[event["pod"]])[1])
             case "fail":
-                return self._fail(self.pods[event["pod"]])
+                return self._fail(self.pods[event["pod"]], event.get("postMsg", ""))
             case "permit":
                 return self._permit(self.pods[event["pod"]])
             case "unreserve":
@@ -129,11 +165,11 @@ class Scheduler:
         found = self.pod_groups[_key(event["pg"])] = decode(PodGroup, event["pg"])
         return found
 
-    def _fail(self, pod: Pod) -> dict[str, Any]:
+    def _fail(self, pod: Pod, message: str) -> dict[str, Any]:
         state = self.cycles.get(pod.metadata.key) or CycleState()
         nodes = self.cluster.nodes.all()
         outcome = FilterOutcome(nodes, np.zeros(len(nodes), bool))
-        status = self.plugin.rounds.after_post_filter(state, pod, outcome, Status.unschedulable())
+        status = self.plugin.rounds.after_post_filter(state, pod, outcome, Status.unschedulable(message))
         return {"code": CODES[status.code]} | ({"msg": status.message} if status.message else {})
 
     def _permit(self, pod: Pod) -> dict[str, Any]:
@@ -223,6 +259,6 @@ def run(case: dict[str, Any], tag: str | None) -> object:
 
 
 async def _run(case: dict[str, Any]) -> object:
-    scheduler = Scheduler(case["args"])
-    results = [scheduler.run(event) for event in case["events"]]
+    scheduler = Scheduler(case)
+    results = [await scheduler.run(event) for event in case["events"]]
     return {"results": results, "final": scheduler.final()}
