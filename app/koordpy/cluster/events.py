@@ -8,8 +8,8 @@ are dropped and counted.
 
 import asyncio
 import logging
-import os
 import socket
+import zlib
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
@@ -97,6 +97,7 @@ class Recorder:
         self._buckets: BoundedLru[str, _Bucket]
         self._buckets = BoundedLru("event_rates", KNOWN_BYTES // 4, max_entries=KNOWN)
         self._arrived = asyncio.Event()
+        self._named = 0
 
     def event(
         self,
@@ -129,7 +130,9 @@ class Recorder:
             DROPPED.labels("rate").inc()
             return
         event = Event(
-            metadata=ObjectMeta(name=_name(target.name, moment), namespace=target.namespace or "default"),
+            metadata=ObjectMeta(
+                name=self._name(target.name, moment), namespace=target.namespace or "default"
+            ),
             event_time=format_micro_time(moment),
             reporting_controller=self._controller,
             reporting_instance=self._instance,
@@ -217,7 +220,7 @@ class Recorder:
                 self._lost(event, error)
                 return
             known.written = 0  # the event has expired on the server: the series starts over
-            event.metadata.name = _name(event.regarding.name, self._clock.now())
+            event.metadata.name = self._name(event.regarding.name, self._clock.now())
             self._enqueue(known)
             return
         except (ApiError, ConnectionFailed) as error:
@@ -225,6 +228,15 @@ class Recorder:
             return
         known.written, known.written_at = count, self._clock.monotonic()
         RECORDED.labels(event.reason).inc()
+
+    def _name(self, regarding: str, moment: datetime) -> str:
+        """Return a unique name: the object's name, the time, and what tells recorders and their events apart.
+
+        Nothing of it is random, so that a simulation does the same every time.
+        """
+        self._named += 1
+        mark = zlib.crc32(f"{self._controller}/{self._instance}/{self._named}".encode())
+        return f"{regarding[:200]}.{int(moment.timestamp() * 1e6):x}{mark & 0xFFFF:04x}"
 
     def _lost(self, event: Event, error: Exception) -> None:
         DROPPED.labels("failed").inc()
@@ -278,8 +290,3 @@ def truncate(note: str, mark: str = "...") -> str:
     if len(data) <= MAX_NOTE:
         return note
     return data[: MAX_NOTE - len(mark)].decode(errors="ignore") + mark
-
-
-def _name(regarding: str, moment: datetime) -> str:
-    """Return a unique name: the object's name, the time, some random bits."""
-    return f"{regarding[:200]}.{int(moment.timestamp() * 1e6):x}{os.urandom(2).hex()}"

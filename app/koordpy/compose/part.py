@@ -101,7 +101,7 @@ class Context:
 
     def __init__(self, settings: Settings, connection: Channel, clock: Clock, rng: random.Random) -> None:
         self.settings, self.clock, self.rng = settings, clock, rng
-        self.client = Client(connection)
+        self.client = Client(connection, rng=rng)
         self.cluster = Cluster(clock)
         self.informers = Informers(self.cluster, self.client, rng=rng)
         self.events = Recorder(self.client, clock=clock)

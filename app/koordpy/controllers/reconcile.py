@@ -50,16 +50,17 @@ async def reconcile_forever(queue: WorkQueue, reconcile: Reconcile, *, workers: 
 
 
 async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
-    since = perf_counter()
+    clock = asyncio.get_running_loop().time  # on simulated time turns must not depend on how fast work is
+    since = clock()
     while True:
         key = await queue.get()
         try:
             await reconcile_once(queue, key, reconcile)
         finally:
             queue.done(key)
-        if perf_counter() - since > _SLICE:  # a key that needs no I/O never waits by itself
+        if clock() - since > _SLICE:  # a key that needs no I/O never waits by itself
             await asyncio.sleep(0)
-            since = perf_counter()
+            since = clock()
 
 
 async def reconcile_once(queue: WorkQueue, key: str, reconcile: Reconcile) -> None:

@@ -5,12 +5,15 @@ is ready, the loop's clock jumps to the next timer. So a program of coroutines t
 loop, or from a `SimulatedClock`, simulates a day in the time of its own work, and does the same in the same
 order every time.
 
-Threads and sockets work, but the clock does not wait for them: a simulation must not use them.
+What is given to a thread runs at once, on the loop: on another thread it would take a while that depends on
+the machine, and meanwhile the clock would go on. Sockets work, but the clock does not wait for them: a
+simulation must not use them.
 """
 
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -55,6 +58,17 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the seconds since the start."""
         return self._elapsed
+
+    def run_in_executor(  # type: ignore[override]  # typeshed: only with TypeVarTuple
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> "asyncio.Future[T]":
+        """Run a function now; the future that is returned has its result, or what it raised."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
     def _jump(self, seconds: float) -> None:
         """Advance the time, and to a timer that is about to fire early.

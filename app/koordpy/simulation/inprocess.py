@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 
 from koordpy.cluster.connection import JSON
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver.verbs.watching import LONGEST_WATCH
 from koordpy.embedded.apiserver.wire import Answer, Request, Stream
 from koordpy.embedded.apiserver.wire import Response as Answered
 from koordpy.http.server.direct import Direct, Reply
 from koordpy.lib.http1 import ConnectionLost, Response, StreamingResponse
 
 _HEADERS = [(b"content-type", b"application/json")]
-_FOR_EVER = "timeoutSeconds=2000000000"
+_FOR_EVER = f"timeoutSeconds={LONGEST_WATCH}"
 _RENEWALS = re.compile(r"timeoutSeconds=\d+")
 _BOOKMARKS = re.compile(r"&?allowWatchBookmarks=\w+")
 

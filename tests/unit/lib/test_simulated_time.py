@@ -54,6 +54,23 @@ def test_the_clock_follows_the_loop():
     assert elapsed == pytest.approx(90)
 
 
+def test_what_is_given_to_a_thread_takes_no_time():
+    def work(number: int) -> int:
+        if number < 0:
+            raise ValueError("negative")
+        return number + 1
+
+    async def program(loop: SimulatedLoop) -> tuple[int, float]:
+        ticking = asyncio.create_task(asyncio.sleep(60))
+        found = await asyncio.to_thread(work, 6)
+        with pytest.raises(ValueError, match="negative"):
+            await asyncio.to_thread(work, -1)
+        assert not ticking.done()
+        return found, loop.time()
+
+    assert run(program) == (7, 0.0)
+
+
 def test_waiting_for_nothing_is_an_error():
     async def wait(_: SimulatedLoop) -> None:
         await asyncio.Event().wait()

@@ -3,6 +3,7 @@
 Source: Koordinator, `pkg/slo-controller/nodemetric` and `nodeslo` (`Reconcile`).
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -12,8 +13,9 @@ from koordpy.api.core import Node
 from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.client import Client, PatchType
-from koordpy.cluster.errors import NotFound
+from koordpy.cluster.errors import AlreadyExists, NotFound
 
+from ..reconcile import ReconcileError
 from .metrics import count
 
 T = TypeVar("T", bound=KubeObject)
@@ -86,7 +88,11 @@ class NodeObjects(Generic[T, S]):
         self._node, self._stored, self._spec_of, self._spec_for = node, stored, spec_of, spec_for
 
     async def reconcile(self, name: str) -> None:
-        """Bring the object of a node up to date. Raises what reading and writing raise."""
+        """Bring the object of a node up to date.
+
+        Raises what reading and writing raise, and ReconcileError where the watch of these objects is behind:
+        that is no fault, the next attempt sees the object.
+        """
         node = self._read(self._node, name, "reconcileNodeGetError")
         stored = self._read(self._stored, name, f"reconcile{self._kind}GetError")
         if node is None and stored is None:
@@ -97,7 +103,12 @@ class NodeObjects(Generic[T, S]):
             except NotFound:
                 return
         elif stored is None:
-            await self._counted(f"create{self._kind}", self._writes.create(name, self._spec_for(node, None)))
+            try:
+                spec = self._spec_for(node, None)
+                await self._counted(f"create{self._kind}", self._writes.create(name, spec))
+            except AlreadyExists:
+                told = f"{self._kind} {name} exists, which its watch has not shown yet"
+                raise ReconcileError(told, level=logging.DEBUG) from None
         else:
             known = self._spec_of(stored)
             wanted = self._spec_for(node, known)

@@ -124,7 +124,7 @@ class Scheduler:
             max_backoff=config.pod_max_backoff_seconds,
         )
         self._next_pods = [f.next_pod for f in self._profiles.values() if f.next_pod is not None]
-        self._informers = Informers(self.cluster, client)
+        self._informers = Informers(self.cluster, client, rng=self._rng)
         election = config.leader_election
         self._elector = (
             LeaderElector(

@@ -1,5 +1,6 @@
 """The nodeslo controller: the life of NodeSLOs, and sections of third parties."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,9 @@ from koordpy.api.meta import ObjectMeta
 from koordpy.api.plugin import NoArgs
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.errors import AlreadyExists
 from koordpy.controllers.interface import Handle
+from koordpy.controllers.reconcile import reconcile_once
 from koordpy.controllers.slo import extensions
 from koordpy.controllers.slo.extensions import AlreadyRegistered, NodeSLOExtension
 from koordpy.lib.feature_gates import FeatureGates
@@ -23,8 +26,11 @@ class Writes:
 
     def __init__(self) -> None:
         self.made: list[tuple[str, str]] = []
+        self.refusal: Exception | None = None
 
     async def create_raw(self, resource: Any, namespace: str, document: Any) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         self.made.append(("create", document["metadata"]["name"]))
 
     async def patch_raw(self, resource: Any, namespace: str, name: str, patch: Any, kind: Any) -> None:
@@ -73,6 +79,21 @@ async def test_a_node_has_a_node_slo_as_long_as_it_exists() -> None:
     world.cluster.store(Node).discard("n")
     await world.controller.reconcile("n")
     assert world.writes.made == [("create", "n"), ("update", "n"), ("delete", "n")]
+
+
+async def test_a_node_slo_that_its_watch_has_not_shown_yet_is_awaited_without_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.node()
+    world.writes.refusal = AlreadyExists("POST", "/nodeslos", 409, "AlreadyExists", "exists", {}, None)
+    queue = world.controller.queue
+    name = queue.pop()
+    assert name is not None
+    with caplog.at_level(logging.INFO):
+        await reconcile_once(queue, name, world.controller.reconcile)
+    assert caplog.messages == []
+    assert queue.failures(name) == 1
 
 
 def test_a_broken_section_is_reported_and_the_others_count() -> None:

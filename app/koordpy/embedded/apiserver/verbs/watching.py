@@ -23,6 +23,9 @@ Document = dict[str, Any]
 
 BOOKMARK_INTERVAL = 60.0
 
+LONGEST_WATCH = 10**9
+"""Seconds, some thirty years; longer ones are cut to this."""
+
 
 def _line(type_: str, object_: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (type_.encode(), object_)
@@ -147,9 +150,10 @@ class Watcher:
         with_initial = self._initial_events(request)
         start = revision_of(version) if version else 0
         timeout_text = query.get("timeoutSeconds", "")
-        timeout = float(timeout_text) if re.fullmatch("[0-9]{1,8}", timeout_text) else 0.0
+        timeout = float(timeout_text) if re.fullmatch("[0-9]{1,18}", timeout_text) else 0.0
         if not timeout:
             timeout = 1800 + 1800 * self._rng.random()
+        timeout = min(timeout, LONGEST_WATCH)
         watch = _Watch(served, selection, form, self._clock)
 
         def begin(stream: Stream) -> None:

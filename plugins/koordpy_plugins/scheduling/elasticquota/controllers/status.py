@@ -6,7 +6,6 @@ written whole. Source: Koordinator, `pkg/scheduler/plugins/elasticquota/controll
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from operator import attrgetter, is_
@@ -103,13 +102,14 @@ class StatusWriter:
         """Write what differs; return whether every write succeeded."""
         due = []
         quotas = list(self._quotas)
-        since, managers = time.perf_counter(), self._trees.managers
+        clock = asyncio.get_running_loop().time
+        since, managers = clock(), self._trees.managers
         for quota in quotas:
             if (item := self._due(quota, managers)) is not None:
                 due.append(item)
-            if time.perf_counter() - since > _SLICE:
+            if clock() - since > _SLICE:
                 await asyncio.sleep(0)
-                since, managers = time.perf_counter(), self._trees.managers
+                since, managers = clock(), self._trees.managers
         if len(self._seen) > len(quotas):
             known = {quota.metadata.key for quota in quotas}
             self._seen = {key: seen for key, seen in self._seen.items() if key in known}
