@@ -22,13 +22,15 @@ MAX_BYTES = 8 << 20
 class NodeMemo:
     """One number per node, computed by `answer` on demand if the node is new or changed."""
 
-    __slots__ = ("_answer", "_generation", "_table", "_values")
+    __slots__ = ("_answer", "_complete_at", "_generation", "_table", "_values")
 
     def __init__(self, table: NodeTable, answer: Callable[[Node], int], dtype: DTypeLike = np.int64) -> None:
         self._table = table
         self._answer = answer
         self._generation = np.full(table.capacity, -1, np.int64)
         self._values: NDArray[np.int64] = np.zeros(table.capacity, dtype)
+        self._complete_at = -1
+        """The latest generation of nodes when all of them were known."""
 
     @property
     def bytes(self) -> int:
@@ -38,6 +40,9 @@ class NodeMemo:
     def of(self, nodes: NodeSet) -> NDArray[np.int64]:
         """Return (n,) the answers for the nodes of a set."""
         rows = nodes.rows
+        latest = self._table.latest_generation
+        if latest == self._complete_at:
+            return self._values.take(rows)
         if len(self._generation) < self._table.capacity:
             grown = self._table.capacity - len(self._generation)
             self._generation = np.concatenate([self._generation, np.full(grown, -1, np.int64)])
@@ -49,6 +54,8 @@ class NodeMemo:
                 node = self._table.node(row)
                 self._values[row] = 0 if node is None else self._answer(node)
             self._generation[rows] = current
+        if np.array_equal(rows, self._table.all().rows):
+            self._complete_at = latest
         return self._values.take(rows)
 
 

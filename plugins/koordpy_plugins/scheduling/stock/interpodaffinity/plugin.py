@@ -166,17 +166,15 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         counted = state.read(_PRE_FILTER)
         if counted is None:
             counted = self._count(pod, read(pod), nodes)
-        refused = np.zeros((len(nodes), 3), np.bool_)
+        far: Bool = np.zeros(len(nodes), np.bool_)
         if counted.terms.required:
-            refused[:, 0] = ~self._is_near(counted, pod, nodes)
-        for column, counts in ((1, counted.far), (2, counted.existing)):
-            for of_key in counts.values():
-                refused[:, column] |= of_key.at(of_key.domains.of(nodes)) > 0
-        keys: Keys = refused.argmax(axis=1)
+            far = ~self._is_near(counted, pod, nodes)
+        repelled, unwanted = (_any_above_zero(counts, nodes) for counts in (counted.far, counted.existing))
+        keys: Keys = np.where(far, 0, np.where(repelled, 1, np.where(unwanted, 2, 0)))
         codes: Codes = np.where(
-            refused[:, 0], np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(Code.UNSCHEDULABLE)
+            far, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(Code.UNSCHEDULABLE)
         )
-        return Verdict.keyed(np.where(refused.any(axis=1), codes, np.int8(0)), keys, _REASONS)
+        return Verdict.keyed(np.where(far | repelled | unwanted, codes, np.int8(0)), keys, _REASONS)
 
     @staticmethod
     def _is_near(counted: _Filtered, pod: Pod, nodes: NodeSet) -> Bool:
@@ -308,6 +306,14 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         if known is None:
             known = counts[key] = DomainCounts(self._topology.domains(key))
         return known
+
+
+def _any_above_zero(counts: _Counts, nodes: NodeSet) -> Bool:
+    """(n,) whether any of the nodes' domains has a count."""
+    found: Bool = np.zeros(len(nodes), np.bool_)
+    for of_key in counts.values():
+        found |= of_key.at(of_key.domains.of(nodes)) > 0
+    return found
 
 
 def _copy(counts: _Counts) -> _Counts:
