@@ -103,6 +103,18 @@ async def edit_definition(it: Clinic, name: str, change: Callable[[Document], ob
     await it.client.update_raw(DEFINITIONS, "", name, document)
 
 
+async def test_the_scheduler_of_koordinator_must_not_schedule_the_same_pods(it: Clinic) -> None:
+    labels = {"koord-app": "koord-scheduler"}
+    meta = {"name": "koord-scheduler-0", "namespace": SYSTEM, "labels": labels}
+    spec = {"nodeName": "n0", "containers": [{"name": "koord-scheduler", "image": "koord-scheduler:v1.6"}]}
+    await it.create(Pod, {"metadata": meta, "spec": spec})
+    found = await it.problem()
+    assert (found.area, found.subject) == ("extender", f"{SYSTEM}/koord-scheduler-0")
+    assert found.fix.endswith(f"kubectl -n {SYSTEM} scale deployment koord-scheduler --replicas=0")
+    await it.client.patch_status(Pod, SYSTEM, "koord-scheduler-0", {"status": {"phase": "Succeeded"}})
+    assert await it.problems() == []
+
+
 async def test_a_definition_that_a_feature_needs_is_missing(it: Clinic) -> None:
     await it.client.delete_raw(DEFINITIONS, "", "nodemetrics.slo.koordinator.sh")
     [found] = [finding for finding in await it.problems() if finding.area == "definitions"]
