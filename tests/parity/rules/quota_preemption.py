@@ -1,5 +1,6 @@
 """Whether a pod may preempt within its quota, and which victims ElasticQuota chooses on each node."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ from koordpy.api.core import Node, Pod, PodDisruptionBudget
 from koordpy.api.koordinator import ElasticQuota as Quota
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, Refusals
 from koordpy.scheduling.interface.plugin import API_VERSION
@@ -32,7 +36,7 @@ class World:
     """The cluster of one vector. Its quota trees are driven by hand: some pods are unknown to them."""
 
     def __init__(self, case: dict[str, Any]) -> None:
-        self.cluster = Cluster()
+        self.cluster = Cluster(FakeClock(datetime(2030, 1, 1, tzinfo=UTC)))
         assert len(self.cluster.nodes) == 0
         self.framework = self._framework(case)
         self.plugin = next(each for each in self.framework.plugins if isinstance(each, ElasticQuota))
@@ -75,6 +79,7 @@ class World:
             place=Place.EXTENDER,
             classes={plugin.name: plugin for plugin in PLUGINS},
             skip_missing=True,
+            gates=FeatureGates(SPECS, case.get("gates") or {}),
         )
         return profiles.frameworks["default-scheduler"]
 

@@ -12,6 +12,7 @@ from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
+from koordpy.lib import int64
 from koordpy.lib.clock import Clock
 
 from .amounts import is_zero, masked, minus
@@ -162,9 +163,13 @@ class PodAccounts(QuotaManager):
             return True
         if not self.settings.ignores_terminating:
             return False
-        # The time of deletion has the grace period in it already; Koordinator adds it again.
-        grace = timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
-        return self._clock.now() > datetime.fromisoformat(deleted_at) + grace
+        # The time of deletion has the grace period in it already; Koordinator adds it again, in 64 bits.
+        nanoseconds = int64.wrap((pod.metadata.deletion_grace_period_seconds or 0) * 10**9)
+        try:
+            end = datetime.fromisoformat(deleted_at) + timedelta(microseconds=nanoseconds // 1000)
+        except (ValueError, OverflowError):
+            return False  # after the year 9999, or before the first
+        return self._clock.now() > end
 
 
 def has_node(pod: Pod) -> bool:

@@ -161,3 +161,23 @@ def test_a_dry_run_changes_its_own_state_alone(world: World) -> None:
     assert changed is not None
     assert (str(seen.used["cpu"]), str(changed.used["cpu"])) == ("3", "0")
     assert world.used("a") == "3"
+
+
+@pytest.mark.parametrize(
+    ("deleted_at", "grace", "counts"),
+    [
+        ("2029-12-31T23:59:00Z", 30, False),
+        ("2029-12-31T23:59:00Z", 61, True),
+        ("2029-12-31T23:59:00Z", 2**63 - 1, False),
+        ("9999-12-31T23:59:59Z", 9 * 10**9, True),
+    ],
+)
+def test_a_terminating_pod_counts_until_its_grace_period_is_over(
+    deleted_at: str, grace: int, counts: bool
+) -> None:
+    world = World(ElasticQuotaIgnoreTerminatingPod=True)
+    world.quota("a", most=4)
+    document = pod_document("p1", "a", 3, node="n1")
+    document["metadata"] |= {"deletionTimestamp": deleted_at, "deletionGracePeriodSeconds": grace}
+    world.put(Pod, document)
+    assert world.used("a") == ("3" if counts else "0")
