@@ -137,14 +137,17 @@ def test_gangs_of_a_group_in_two_namespaces_are_scheduled_together() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("gated", [False, True])
-def test_a_lower_minimum_lets_a_gang_go_that_did_not_fit(gated: bool) -> None:
+def test_a_lower_minimum_lets_a_gang_go_that_did_not_fit(gated: bool, restarts: bool) -> None:
     async def story(cluster: GangCluster) -> None:
         await cluster.add_machine("n", cpu="3")
         await cluster.pod_group("g", 4)
         await cluster.members("g", 4)
         await asyncio.sleep(30)
         assert cluster.bound() == []
+        if restarts:
+            await cluster.restart_koordpy()
         await cluster.patch("podgroups", "g", {"spec": {"minMember": 3}})
         await cluster.until(lambda: len(cluster.bound()) == 3)
 

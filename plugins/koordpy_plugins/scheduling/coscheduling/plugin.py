@@ -57,7 +57,7 @@ from koordpy.scheduling.interface.jobs import MOVED
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
-from . import conditions
+from . import conditions, waking
 from .args import CoschedulingArgs
 from .conditions import PendingConditions
 from .controller.controller import PodGroupController
@@ -111,6 +111,7 @@ class Coscheduling(
     reruns = ("NodeResourcesFit",)  # kube-scheduler does not know what planned gangs hold
     beside_kube_scheduler = True
     pre_enqueue_events = (PodGroup,)
+    known_reasons = waking.REASONS
 
     def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)

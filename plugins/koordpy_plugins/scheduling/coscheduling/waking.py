@@ -17,6 +17,12 @@ from .state.gang_cache import GangCache
 
 _DEFAULTS = GangDefaults()
 
+INCOMPLETE = ("can't find gang, gangName: ", "gang has not init, gangName: ", " basic check: memberGangs ")
+"""Parts of the reasons of pods whose gang is incomplete."""
+
+REASONS = (*INCOMPLETE, " fit; pod ")
+"""These, and of pods whose gang has no room."""
+
 
 class GangWaking:
     """Decides which changes may let refused pods pass, and which pods."""
@@ -46,7 +52,13 @@ class GangWaking:
         return {PodGroup: pod_group_helps, Pod: pod_helps}
 
     def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
-        """Return for each pod whether its group is complete and one of its gangs has changed."""
+        """Return for each pod whether its group is complete and one of its gangs has changed.
+
+        Without a change, when a process begins to lead, those pass whose group has become complete since
+        they were told that it is not.
+        """
+        if not changed:
+            return [_was_incomplete(pod) and not eligibility(self._cache, pod).reason for pod in pods]
         gangs = self._changed_gangs(changed)
         return [self._may_pass(pod, gangs) for pod in pods]
 
@@ -74,6 +86,15 @@ class GangWaking:
         if gang is None or not any(id_ in changed for id_ in (gang.id, *gang.settings.group)):
             return False
         return not eligibility(self._cache, pod).reason
+
+
+def _was_incomplete(pod: Pod) -> bool:
+    return any(
+        reason in each.message
+        for each in pod.status.conditions
+        if each.type == "PodScheduled"
+        for reason in INCOMPLETE
+    )
 
 
 def pod_group_helps(old: PodGroup | None, new: PodGroup | None) -> bool:

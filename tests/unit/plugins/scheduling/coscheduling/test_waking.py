@@ -24,6 +24,19 @@ def test_members_of_other_gangs_of_the_group_are_retried_too() -> None:
     assert world.plugin.may_pass([refused], {Pod: {"ns/unknown"}}) == [False]
 
 
+def test_a_process_that_begins_to_lead_retries_pods_whose_group_was_completed_before() -> None:
+    world = GangWorld()
+    told = "0/1 nodes are available: 1 gangGroup [ns/g] basic check: memberGangs [ns/g] child pod not collect"
+    no_room = "0/1 nodes are available: 1 2 of 3 pods of ns/g fit; pod ns/c does not: 1 Insufficient cpu."
+    pods = []
+    for name, gang, message in (("a", "g", told), ("b", "g", no_room), ("x", "h", told)):
+        condition = {"type": "PodScheduled", "status": "False", "message": message}
+        pods.append(member(name, gang, status={"conditions": [condition]}))
+        assert any(reason in message for reason in world.plugin.known_reasons)
+    world.put(*pods)
+    assert world.plugin.may_pass(pods, {}) == [True, False, False]
+
+
 def test_a_change_helps_only_if_it_may_complete_or_satisfy_a_gang() -> None:
     pod = member("a")
     assert pod_helps(None, pod)
