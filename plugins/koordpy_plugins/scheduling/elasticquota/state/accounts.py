@@ -32,7 +32,9 @@ class Accounts:
         self.distributable: Quantities = {}
         """The total without what the system and default quotas use."""
         self.quotas: dict[str, QuotaInfo] = {}
-        self.calculators: dict[str, Calculator] = {ROOT: Calculator()}
+        self.touched: set[str] = set()
+        """The quotas with children whose runtime may be another one since all were refreshed."""
+        self.calculators: dict[str, Calculator] = {ROOT: Calculator(ROOT, self.touched)}
         self.scaling = MinScaling()
         self.resource_keys: frozenset[str] = frozenset()
         """The resources of all quotas' maximums."""
@@ -265,8 +267,12 @@ class Accounts:
                 self._scale_min(step, calculator, total)
             calculator.refresh(step)
             total = step.runtime
-            if step is not info and not equal(own.total, total):
+            if own.total is total or equal(own.total, total):
+                continue
+            if step is not info:
                 own.set_total(total)
+            elif own.pools:
+                self.touched.add(name)
         return masked(info.runtime, info.max)
 
     def _scale_min(
@@ -288,8 +294,11 @@ class Accounts:
         calculator = self.calculators.get(name)
         if calculator is None:
             return
-        if name != ROOT and not equal(calculator.total, total):
-            calculator.set_total(total)
+        if name != ROOT and calculator.total is not total:
+            if equal(calculator.total, total):
+                calculator.total = total
+            else:
+                calculator.set_total(total)
         if self.settings.scales_min:
             short = self.scaling.short(name, total)
             if short or calculator.scaled:

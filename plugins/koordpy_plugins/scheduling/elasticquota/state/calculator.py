@@ -17,13 +17,26 @@ class Calculator:
 
     The resources are those of the owner's maximum (of the root: of all quotas). A child is in a resource's
     pool from its first change after the resource was added. `version` changes with everything that may change
-    a runtime.
+    a runtime, and the owner is added to `touched`.
     """
 
-    __slots__ = ("_guaranteed", "_refreshed", "_requested", "pools", "scaled", "total", "version")
+    __slots__ = (
+        "_given",
+        "_guaranteed",
+        "_owner",
+        "_refreshed",
+        "_requested",
+        "_touched",
+        "pools",
+        "scaled",
+        "total",
+        "version",
+    )
 
-    def __init__(self) -> None:
-        self.version = 1
+    def __init__(self, owner: str, touched: set[str]) -> None:
+        self._owner, self._touched = owner, touched
+        self.version = 0
+        self._touch()
         self.pools: dict[str, Pool] = {}
         self.total: Quantities = {}
         self.scaled: set[str] = set()
@@ -31,10 +44,18 @@ class Calculator:
         self._refreshed = 0
         self._requested: dict[str, Quantities] = {}
         self._guaranteed: dict[str, Quantities] = {}
+        self._given: dict[str, list[int | None]] = {}
+        """The runtime of each child as it was told last, in the order of `pools`."""
+
+    def _touch(self) -> None:
+        self.version += 1
+        self._touched.add(self._owner)
 
     def set_keys(self, names: Iterable[str]) -> None:
         """Distribute exactly these resources from now on."""
         self.pools = {name: self.pools.get(name) or self._pool(name) for name in names}
+        self._given.clear()
+        self._touched.add(self._owner)
 
     def _pool(self, name: str) -> Pool:
         pool = Pool()
@@ -46,7 +67,7 @@ class Calculator:
         self.total = total
         for name, pool in self.pools.items():
             pool.set_total(integer(name, amount_of(total, name)))
-        self.version += 1
+        self._touch()
 
     # --- children --------------------------------------------------------------------------------
 
@@ -55,6 +76,7 @@ class Calculator:
         for name in info.max:
             if name not in self.pools:
                 self.pools[name] = self._pool(name)
+                self._given.clear()
         self.set_request(info)
 
     def set_request(self, info: QuotaInfo) -> None:
@@ -105,7 +127,7 @@ class Calculator:
                         int(info.allow_lent_resource),
                     ),
                 )
-        self.version += 1
+        self._touch()
 
     def put(self, info: QuotaInfo) -> None:
         """Take all amounts of a child, in all resources."""
@@ -127,7 +149,7 @@ class Calculator:
                     lends,
                 ),
             )
-        self.version += 1
+        self._touch()
 
     def remove(self, child: str) -> None:
         """Forget a child."""
@@ -135,22 +157,18 @@ class Calculator:
             pool.remove(child)
         self._requested.pop(child, None)
         self._guaranteed.pop(child, None)
+        self._given.pop(child, None)
         self.scaled.discard(child)
-        self.version += 1
+        self._touch()
 
     # --- runtime ---------------------------------------------------------------------------------
 
     def refresh(self, info: QuotaInfo) -> None:
         """Bring a child's runtime up to date. Resources that are no longer distributed stay in it."""
-        if info.runtime_version == self.version:
-            return
-        runtime = dict(info.runtime)
-        for name, pool in self.pools.items():
-            pool.distribute()
-            row = pool.rows.get(info.name)
-            if row is not None:
-                runtime[name] = quantity(name, pool.runtime[row])
-        info.runtime, info.runtime_version = runtime, self.version
+        if info.runtime_version != self.version:
+            for pool in self.pools.values():
+                pool.distribute()
+            self._give(info)
 
     def refresh_all(self, children: Iterable[QuotaInfo]) -> None:
         """Bring the runtime of all children up to date."""
@@ -159,13 +177,22 @@ class Calculator:
         self._refreshed = self.version
         for pool in self.pools.values():
             pool.distribute()
-        pools = list(self.pools.items())
         for info in children:
-            if info.runtime_version == self.version:
-                continue
+            if info.runtime_version != self.version:
+                self._give(info)
+
+    def _give(self, info: QuotaInfo) -> None:
+        """Tell a child its runtime; the list stays the same one if the amounts do."""
+        child = info.name
+        given = [
+            None if (row := pool.rows.get(child)) is None else pool.runtime[row]
+            for pool in self.pools.values()
+        ]
+        if not info.runtime_version or self._given.get(child) != given:
+            self._given[child] = given
             runtime = dict(info.runtime)
-            for name, pool in pools:
-                row = pool.rows.get(info.name)
-                if row is not None:
-                    runtime[name] = quantity(name, pool.runtime[row])
-            info.runtime, info.runtime_version = runtime, self.version
+            for name, number in zip(self.pools, given, strict=True):
+                if number is not None:
+                    runtime[name] = quantity(name, number)
+            info.runtime = runtime
+        info.runtime_version = self.version

@@ -98,12 +98,16 @@ class QuotaManager(Accounts):
 
     def _create(self, new: QuotaInfo) -> QuotaInfo:
         self._link(new, None)
-        self.calculators[new.name] = Calculator()
-        self.calculators.setdefault(new.parent_name, Calculator())
+        self.calculators[new.name] = Calculator(new.name, self.touched)
+        self._ensure_calculator(new.parent_name)
         info = self.quotas[new.name] = QuotaInfo(
             new.name, new.parent_name, new.is_parent, new.allow_lent_resource, tree=self.tree
         )
         return info
+
+    def _ensure_calculator(self, name: str) -> None:
+        if name not in self.calculators:
+            self.calculators[name] = Calculator(name, self.touched)
 
     def _link(self, new: QuotaInfo, old_parent: str | None) -> None:
         if old_parent is not None:
@@ -162,8 +166,8 @@ class QuotaManager(Accounts):
         )
         info.tentative, info.non_preemptible_tentative = old.tentative, old.non_preemptible_tentative
         state = self._begin(None, info, quota)
-        self.calculators[info.name] = calculator or Calculator()
-        self.calculators.setdefault(info.parent_name, Calculator())
+        self.calculators[info.name] = calculator or Calculator(info.name, self.touched)
+        self._ensure_calculator(info.parent_name)
         self._children[info.name] = children
         self.scaling.restore_sum(info.name, sums)
         self._link(info, None)
@@ -211,7 +215,7 @@ class QuotaManager(Accounts):
         before = {name: self._own(info) for name, info in self.quotas.items() if name not in SPECIAL}
         for name in before:
             self.quotas[name].clear()
-        self.calculators = {ROOT: Calculator()}
+        self.calculators = {ROOT: Calculator(ROOT, self.touched)}
         self.calculators[ROOT].set_total(self.distributable)
         self._reset_below(ROOT)
         self.update_keys(self.quotas)
@@ -260,7 +264,7 @@ class QuotaManager(Accounts):
             parent = waiting.pop()
             for child in sorted(self._children.get(parent, ())):
                 info = self.quotas[child]
-                self.calculators[child] = Calculator()
+                self.calculators[child] = Calculator(child, self.touched)
                 calculator = self.calculators[parent]
                 calculator.set_max(info)
                 info.auto_scale_min = info.min
@@ -270,19 +274,35 @@ class QuotaManager(Accounts):
                 waiting.append(child)
 
     def refresh_all(self) -> None:
-        """Bring the runtime of all quotas up to date, from the root down."""
+        """Bring the runtime of all quotas up to date, from the root down, as far as anything changed."""
+        due = self._touched_with_ancestors()
+        if not due:
+            return
         waiting = [(ROOT, self.distributable)]
         while waiting:
             name, total = waiting.pop()
             names = self._children.get(name)
-            if names:
-                children = [self.quotas[child] for child in names if child in self.quotas]
-                self.refresh_children(name, children, total)
-                waiting += [
-                    (info.name, info.runtime)
-                    for info in children
-                    if info.is_parent or self._children.get(info.name)
-                ]
+            if not names:
+                continue
+            children = [self.quotas[child] for child in names if child in self.quotas]
+            self.refresh_children(name, children, total)
+            for info in children:
+                if self._children.get(info.name):
+                    own = self.calculators.get(info.name)
+                    if info.name in due or own is None or own.total is not info.runtime:
+                        waiting.append((info.name, info.runtime))
+        self.touched.clear()
+
+    def _touched_with_ancestors(self) -> set[str]:
+        due: set[str] = set()
+        for name in self.touched:
+            while name not in due:
+                due.add(name)
+                info = self.quotas.get(name)
+                if info is None:
+                    break
+                name = info.parent_name
+        return due
 
     # --- hook plugins ----------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class QuotaTree(PodAccounts):
         self._count_keys(new.max, 1)
         self.quotas[new.name] = new
         self._children[new.name] = {}
-        calculator = self.calculators[new.name] = Calculator()
+        calculator = self.calculators[new.name] = Calculator(new.name, self.touched)
         calculator.set_keys(new.max)
         self._follow_keys()
         self._settle(new)
@@ -329,7 +329,7 @@ class QuotaTree(PodAccounts):
         """Compute everything from the quotas that were `put` and the pods that were taken, each once."""
         self._relink()
         self.resource_keys = frozenset(self._key_counts)
-        self.calculators = {ROOT: Calculator()}
+        self.calculators = {ROOT: Calculator(ROOT, self.touched)}
         self.calculators[ROOT].set_total(self.distributable)
         below = self._parents_first()
         own = {name: self._sums(info, info.pods.values()) for name, info in self.quotas.items() if info.pods}
@@ -374,7 +374,7 @@ class QuotaTree(PodAccounts):
 
     def _make_calculators(self, below: Iterable[str]) -> None:
         for name in below:
-            self.calculators[name] = Calculator()
+            self.calculators[name] = Calculator(name, self.touched)
             self.record_min(self.quotas[name])
         for name, calculator in self.calculators.items():
             calculator.set_keys(self.resource_keys if name == ROOT else self.quotas[name].max)
