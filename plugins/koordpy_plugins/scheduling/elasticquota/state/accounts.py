@@ -11,7 +11,7 @@ from koordpy.api.resource_list import Quantities
 from .amounts import Amounts, at_least, equal, is_zero, masked, minus, not_negative, plus
 from .calculator import Calculator
 from .latency import measured
-from .min_scaling import MinScaling
+from .min_scaling import MinScaling, Scale
 from .quota_info import QuotaInfo
 from .settings import QuotaSettings
 
@@ -264,7 +264,7 @@ class Accounts:
             if calculator is None or own is None:
                 return None
             if self.settings.scales_min:
-                self._scale_min(step, calculator, total)
+                self._scale_min(step, calculator, self.scaling.scale(step.parent_name, total))
             calculator.refresh(step)
             total = step.runtime
             if own.total is total or equal(own.total, total):
@@ -275,10 +275,8 @@ class Accounts:
                 self.touched.add(name)
         return masked(info.runtime, info.max)
 
-    def _scale_min(
-        self, info: QuotaInfo, calculator: Calculator, total: Quantities, short: list[str] | None = None
-    ) -> None:
-        scaled = self.scaling.scaled(info.parent_name, info.name, total, short)
+    def _scale_min(self, info: QuotaInfo, calculator: Calculator, scale: Scale) -> None:
+        scaled = self.scaling.scaled(info.parent_name, info.name, scale)
         if scaled is not None and not equal(info.auto_scale_min, scaled):
             info.auto_scale_min = scaled
             calculator.set_min(info)
@@ -300,8 +298,8 @@ class Accounts:
             else:
                 calculator.set_total(total)
         if self.settings.scales_min:
-            short = self.scaling.short(name, total)
-            if short or calculator.scaled:
+            scale = self.scaling.scale(name, total)
+            if scale or calculator.scaled:
                 for info in children:
-                    self._scale_min(info, calculator, total, short)
+                    self._scale_min(info, calculator, scale)
         calculator.refresh_all(children)

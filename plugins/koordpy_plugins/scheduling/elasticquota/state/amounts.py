@@ -8,7 +8,7 @@ Kubernetes, `k8s.io/apiserver/pkg/quota/v1`; Koordinator, `runtime_quota_calcula
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from koordpy.api.quantity import UNSET, Format, Quantity
+from koordpy.api.quantity import MILLI, UNSET, Format, Quantity
 from koordpy.api.quota.amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resource_names import CPU, MEMORY
@@ -44,8 +44,8 @@ def integer(name: str, amount: Quantity) -> int:
 def quantity(name: str, number: int) -> Quantity:
     """Return the amount of a 64-bit integer, in the format that its resource is written in."""
     if name == CPU:
-        return Quantity.of_milli(number)
-    return Quantity.of(number, Format.BINARY_SI if name == MEMORY else Format.DECIMAL_SI)
+        return Quantity(number, MILLI, Format.DECIMAL_SI)
+    return Quantity(number, 0, Format.BINARY_SI if name == MEMORY else Format.DECIMAL_SI)
 
 
 def _zero(name: str) -> Quantity:
@@ -95,7 +95,7 @@ def exceeded(amounts: Amounts, limits: Amounts) -> list[str]:
 
 def equal(left: Amounts, right: Amounts) -> bool:
     """Return whether two lists have the same names and amounts: no amount differs from 0."""
-    return left.keys() == right.keys() and all(left[name] == amount for name, amount in right.items())
+    return left is right or left == right
 
 
 def is_zero(amounts: Amounts) -> bool:

@@ -47,36 +47,40 @@ class MinScaling:
         if total is not None:
             self._sums[parent] = total
 
-    def short(self, parent: str, total: Amounts) -> list[str]:
-        """Return the resources of a total that do not cover the minimums of a quota's children."""
+    def scale(self, parent: str, total: Amounts) -> "Scale":
+        """Return by how much the minimums of a quota's children are scaled, given what the quota has."""
         sums = self._sums.get(parent, {})
-        return [name for name, amount in total.items() if amount < amount_of(sums, name)]
+        found: Scale = []
+        for name, amount in total.items():
+            known = sums.get(name)
+            if amount.sign >= 0 if known is None else amount >= known:
+                continue
+            if amount.value() <= 0:
+                found.append((name, None, 0.0))
+            elif known is None or known.value() <= 0:
+                found.append((name, 0.0, 1.0))
+            else:
+                found.append((name, float(integer(name, amount)), float(integer(name, known))))
+        return found
 
-    def scaled(
-        self, parent: str, name: str, total: Amounts, short: list[str] | None = None
-    ) -> Quantities | None:
-        """Return the minimum of a quota whose parent has `total` to give; None if it is not scaled.
+    def scaled(self, parent: str, name: str, scale: "Scale") -> Quantities | None:
+        """Return the scaled minimum of a quota; None if it is not scaled at all.
 
-        A resource that is not in `total` is never scaled. `short` is what `short` returns, if it is known.
+        A resource that is not in the total of the parent is never scaled.
         """
         least = self._minimums.get(name)
-        if least is None or parent not in self._sums:
-            return None
-        if short is None:
-            short = self.short(parent, total)
-        if not short:
-            return least
+        if least is None or parent not in self._sums or not scale:
+            return least if parent in self._sums else None
         result = dict(least)
-        for resource in short:
-            if total[resource].value() <= 0:
+        for resource, total, divisor in scale:
+            if total is None:
                 result[resource] = ZERO
                 continue
-            sums = amount_of(self._sums[parent], resource)
-            scaled = 0
-            if sums.value() > 0:
-                own = float(integer(resource, amount_of(least, resource)))
-                divisor = float(integer(resource, sums))
-                share = float(integer(resource, total[resource])) * own / divisor if divisor else inf
-                scaled = int64.from_float(share)
-            result[resource] = quantity(resource, scaled)
+            own = float(integer(resource, amount_of(least, resource)))
+            share = total * own / divisor if divisor else inf
+            result[resource] = quantity(resource, int64.from_float(share))
         return result
+
+
+Scale = list[tuple[str, float | None, float]]
+"""The resources that are short: what there is of each (None for nothing) and the sum of the minimums."""

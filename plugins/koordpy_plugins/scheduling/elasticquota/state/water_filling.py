@@ -114,16 +114,17 @@ class Pool:
 def by_loop(names: list[str], columns: tuple[list[int], ...], total: int) -> list[int]:
     """Return the runtime of every row. Correct for all amounts, also those that overflow."""
     weights, requests, minimums, guarantees, lends = columns
-    runtime, need, left, weight = [0] * len(names), [], total, 0
-    for row, request in enumerate(requests):
-        floor = max(minimums[row], guarantees[row])
+    runtime, need, weight = [], [], 0
+    for row, (request, least, guaranteed) in enumerate(zip(requests, minimums, guarantees, strict=True)):
+        floor = least if least >= guaranteed else guaranteed
         if request > floor:
             need.append(row)
-            weight = int64.wrap(weight + weights[row])
-            runtime[row] = floor
+            weight += weights[row]
+            runtime.append(floor)
         else:
-            runtime[row] = request if lends[row] else floor
-        left = int64.wrap(left - runtime[row])
+            runtime.append(request if lends[row] else floor)
+    # Sums that overflow in between are the same in the end.
+    left, weight = int64.wrap(total - sum(runtime)), int64.wrap(weight)
     while left > 0 and weight > 0 and need:
         shares = _shares(names, weights, need, left, weight)
         left, weight, rest = 0, 0, []
