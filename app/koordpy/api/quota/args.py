@@ -17,7 +17,10 @@ from koordpy.lib import int64
 _NO_LIMIT: Final[dict[str, str | int | float]] = {"cpu": int64.MAX // 5, "memory": int64.MAX // 5}
 
 
-_WAKING = NoEffect("pods are retried as soon as their quota has room, and only then, without snapshots")
+_ALWAYS_ON = NoEffect(
+    "always on, and exact: a pod that its quota refused is retried once the quota has room for it", but=True
+)
+_NO_SNAPSHOTS = NoEffect("pods are retried by the present amounts of quotas, not by a snapshot of them")
 
 
 class HookPluginConf(ConfigModel):
@@ -46,8 +49,8 @@ class ElasticQuotaArgs(PluginArgs):
     enable_runtime_quota: bool = True
     enable_min_quota_scale: bool = True
     disable_default_quota_preemption: bool = True
-    enable_queue_hint: Annotated[bool, _WAKING] = False
-    quota_snapshot_update_interval: Annotated[Seconds, _WAKING] = 120.0
+    enable_queue_hint: Annotated[bool, _ALWAYS_ON] = False
+    quota_snapshot_update_interval: Annotated[Seconds, _NO_SNAPSHOTS] = 120.0
     hook_plugins: tuple[HookPluginConf, ...] = Field(default=(), strict=False)
     preemption_fits_quota: bool = False
     revoke_exactly: bool = False

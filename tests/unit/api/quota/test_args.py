@@ -2,7 +2,7 @@
 
 import pytest
 
-from koordpy.api.config_model import ConfigError
+from koordpy.api.config_model import ConfigError, without_effect
 from koordpy.api.plugin import read_args
 from koordpy.api.quota.args import ElasticQuotaArgs
 from koordpy.lib import int64
@@ -48,3 +48,11 @@ def test_what_koordinator_rejects_is_rejected(document: dict[str, object], probl
     with pytest.raises(ConfigError) as caught:
         read(document)
     assert problem in str(caught.value)
+
+
+def test_queue_hints_are_always_on() -> None:
+    assert list(without_effect(read({"enableQueueHint": True}))) == []
+    (line,) = without_effect(read({"enableQueueHint": False}))
+    assert line.startswith("enableQueueHint has no effect: always on")
+    (line,) = without_effect(read({"quotaSnapshotUpdateInterval": "5s"}))
+    assert line.startswith("quotaSnapshotUpdateInterval has no effect")
