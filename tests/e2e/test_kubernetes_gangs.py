@@ -110,6 +110,8 @@ def test_gangs_that_kube_scheduler_gates_are_left_to_it(plane: ControlPlane, tmp
         create(plane, member("c", "small"))
         assert eventually(lambda: bound(plane) == {"plain", "a", "b", "c"})
         assert "are left to kube-scheduler" in koordpy.process.log_tail(1000)
+        told = koordpy.run("doctor", "--config", str(koordpy.config), "--parts", "extender")
+        assert "kube-scheduler-n0: gates gangs itself: koordpy leaves pods" in told.stdout
     finally:
         plane.stop_scheduler()
         koordpy.process.stop()

@@ -53,10 +53,6 @@ NOT_SEEN = {
         "koordpy-worker-slo: get noderesourcetopologies.topology.node.k8s.io",
         "koordpy-worker-slo: patch noderesourcetopologies.topology.node.k8s.io",
         "koordpy-worker-slo: patch events.events.k8s.io",
-        # No profile of a quota tree is created.
-        "koordpy-worker-slo: patch elasticquotaprofiles.quota.koordinator.sh",
-        "koordpy-worker-slo: create elasticquotas.scheduling.sigs.k8s.io",
-        "koordpy-worker-slo: patch elasticquotas.scheduling.sigs.k8s.io",
     },
     "koordpy-qos-agent": {
         # A caller of the debug API with a token.
@@ -342,6 +338,23 @@ def enforce(installation: Installation) -> None:
     expect(lambda: bool(installation.get(*of_node)["zones"]), agent)
     report_usage(installation, "colocated", [])
     expect(lambda: BATCH_CPU in installation.get("node", "colocated")["status"]["allocatable"], agent)
+    plant(installation, agent)
+
+
+def plant(installation: Installation, component: Component) -> None:
+    """The worker makes the root quota of a tree for the nodes of a profile, and follows the profile."""
+    meta = {"name": "all", "namespace": "default"}
+    api = "quota.koordinator.sh/v1alpha1"
+    spec = {"quotaName": "root-of-all", "nodeSelector": {}}
+    installation.create({"apiVersion": api, "kind": "ElasticQuotaProfile", "metadata": meta, "spec": spec})
+    expect(lambda: installation.get("elasticquota", "root-of-all") is not None, component)
+    patch = json.dumps({"spec": {"quotaLabels": {"team": "a"}}})
+    installation.plane.kubectl("patch", "elasticquotaprofile", "all", "--type=merge", "--patch", patch)
+
+    def follows() -> bool:
+        return installation.get("elasticquota", "root-of-all")["metadata"]["labels"].get("team") == "a"
+
+    expect(follows, component)
 
 
 # --- objects ---------------------------------------------------------------------------------------
