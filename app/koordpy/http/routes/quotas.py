@@ -14,6 +14,7 @@ from koordpy.scheduling.extender.extender import Extender
 from .parameters import known_parameters
 
 DISABLE_DEFAULT_QUOTA = "DisableDefaultQuota"
+IGNORE_POD_OVERHEAD = "ElasticQuotaIgnorePodOverhead"
 
 
 def router(extender: Extender | None) -> APIRouter:
@@ -47,5 +48,13 @@ def explainer(extender: Extender) -> QuotaExplainer:
     """Return what explains the quotas of an extender."""
     framework = next(iter(extender.profiles.frameworks.values()), None)
     gates = extender.handle.gates if framework is None else framework.handle.gates
-    label_only = DISABLE_DEFAULT_QUOTA in gates and gates.enabled(DISABLE_DEFAULT_QUOTA)
-    return QuotaExplainer(PluginServices(extender.profiles), extender.handle.cluster, label_only=label_only)
+
+    def on(gate: str) -> bool:
+        return gate in gates and gates.enabled(gate)
+
+    return QuotaExplainer(
+        PluginServices(extender.profiles),
+        extender.handle.cluster,
+        label_only=on(DISABLE_DEFAULT_QUOTA),
+        overhead=not on(IGNORE_POD_OVERHEAD),
+    )

@@ -94,10 +94,21 @@ class QuotaExplanation(OutputModel):
 
 
 class QuotaExplainer:
-    """Explains the quotas of the running plugin, from its REST API and the pods of the cluster."""
+    """Explains the quotas of the running plugin, from its REST API and the pods of the cluster.
 
-    def __init__(self, services: PluginServices, cluster: Cluster, *, label_only: bool = False) -> None:
+    `label_only` and `overhead` (whether it counts in what pods request) are what the plugin's gates say.
+    """
+
+    def __init__(
+        self,
+        services: PluginServices,
+        cluster: Cluster,
+        *,
+        label_only: bool = False,
+        overhead: bool = True,
+    ) -> None:
         self._services, self._cluster, self._label_only = services, cluster, label_only
+        self._overhead = overhead
 
     @property
     def is_enabled(self) -> bool:
@@ -138,7 +149,8 @@ class QuotaExplainer:
         if name not in quotas.by_name:
             raise LookupError(f"pod {pod.metadata.key} is in no quota")
         quota = quotas[name]
-        request = {key: amount for key, amount in pod_requests(pod).items() if key in quota.max}
+        requests = pod_requests(pod, overhead=self._overhead)
+        request = {key: amount for key, amount in requests.items() if key in quota.max}
         exceeded = [] if pod.spec.node_name else list(_exceeded(quotas, quota, pod, request))
         return self._explanation(quotas, quota, exceeded, pod, request)
 

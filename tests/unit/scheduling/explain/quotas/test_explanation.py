@@ -58,7 +58,11 @@ TEAMS = {
 
 
 def explainer(
-    *pods: Pod, quotas: dict[str, Any] = TEAMS, label_only: bool = False, **args: Any
+    *pods: Pod,
+    quotas: dict[str, Any] = TEAMS,
+    label_only: bool = False,
+    overhead: bool = True,
+    **args: Any,
 ) -> QuotaExplainer:
     class Quotas(Plugin, APIService):
         name = "ElasticQuota"
@@ -77,7 +81,7 @@ def explainer(
         for plugin in framework.plugins:
             if plugin.name == Quotas.name:
                 plugin.args = ElasticQuotaArgs(**args)
-    return QuotaExplainer(PluginServices(profiles), known, label_only=label_only)
+    return QuotaExplainer(PluginServices(profiles), known, label_only=label_only, overhead=overhead)
 
 
 def of_team(name: str, cpu: str = "4", *, quota: str = "a", **more: Any) -> Pod:
@@ -186,6 +190,14 @@ def test_a_pod_that_cannot_be_preempted_must_fit_into_min() -> None:
 def test_a_pod_with_room_has_no_cause() -> None:
     new = of_team("new", "1")
     assert list(quota_causes(new, explainer(*PODS, new).explain_pod(new))) == []
+
+
+@pytest.mark.parametrize("overhead", [True, False])
+def test_overhead_counts_unless_the_gate_says_otherwise(overhead: bool) -> None:
+    new = of_team("new", "1", spec={"overhead": {"cpu": "4"}})
+    found = explainer(new, overhead=overhead).explain_pod(new)
+    assert found.request["cpu"] == ("5" if overhead else "1")
+    assert bool(found.exceeded) is overhead
 
 
 def test_a_label_with_an_unknown_quota_is_reported() -> None:
