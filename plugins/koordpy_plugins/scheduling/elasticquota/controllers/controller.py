@@ -10,6 +10,7 @@ from typing import Final
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.args import ElasticQuotaArgs
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 
 from ..metrics import STATUS
 from ..state.quota_info import QuotaInfo
@@ -32,10 +33,11 @@ class ElasticQuotaController:
     name = NAME
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle, trees: Trees) -> None:
-        self._args, self._trees = args, trees
+        self._args, self._handle, self._trees = args, handle, trees
         self._quotas = handle.cluster.store(ElasticQuota)
         self.special = SpecialQuotas(args, handle)
         self.status = StatusWriter(handle, trees)
+        self._scaled_anew = 0
 
     async def run(self) -> None:
         """Run until cancelled, starting with every quota."""
@@ -51,9 +53,20 @@ class ElasticQuotaController:
             STATUS.source = None
 
     def refresh_runtime(self) -> None:
-        """Bring the runtime of all quotas up to date."""
+        """Bring the runtime of all quotas up to date.
+
+        Minimums are scaled along the path of a refreshed quota alone, so that its siblings may get room later
+        and without an event; pods that they refused are then checked again.
+        """
+        scaled_anew = 0
         for manager in self._trees.managers:
             manager.refresh_all()
+            scaled_anew += manager.scaled_anew
+        if scaled_anew != self._scaled_anew:
+            self._scaled_anew = scaled_anew
+            quota = next(iter(self._quotas), None)
+            if quota is not None:
+                self._handle.queue.move_all(ClusterEvent(ElasticQuota, new=quota))
 
     async def _write_status(self) -> None:
         pause = STATUS_INTERVAL

@@ -36,6 +36,8 @@ class Accounts:
         """The quotas with children whose runtime may be another one since all were refreshed."""
         self.calculators: dict[str, Calculator] = {ROOT: Calculator(ROOT, self.touched)}
         self.scaling = MinScaling()
+        self.scaled_anew = 0
+        """How often a scaled minimum became another one: siblings may have more or less then."""
         self.resource_keys: frozenset[str] = frozenset()
         """The resources of all quotas' maximums."""
         self._key_counts: dict[str, int] = {}
@@ -279,6 +281,7 @@ class Accounts:
         scaled = self.scaling.scaled(info.parent_name, info.name, scale)
         if scaled is not None and not equal(info.auto_scale_min, scaled):
             info.auto_scale_min = scaled
+            self.scaled_anew += 1
             calculator.set_min(info)
             calculator.scaled.discard(info.name)
             if not equal(scaled, info.min):

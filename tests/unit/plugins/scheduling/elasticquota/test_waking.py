@@ -10,6 +10,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.scheduling.interface import ChangeHelps
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
+from koordpy_plugins.scheduling.elasticquota.controllers.controller import ElasticQuotaController
 
 from .quota_world import World, pod_document
 
@@ -268,3 +269,20 @@ def test_pods_that_come_or_are_annotated_and_nodes_that_are_labelled_are_not_wor
     labelled = {"metadata": {"name": "n1", "labels": {"a": "b"}}, "status": {"allocatable": {"cpu": "10"}}}
     world.put(Node, labelled)
     assert wakes.checks == 0
+
+
+def test_a_pod_is_woken_when_the_scaled_minimums_of_siblings_give_it_room() -> None:
+    world = World()
+    world.node("n1", 200)
+    world.quota("p", least=300, most=1000, is_parent="true")
+    for name in ("a", "b", "c"):
+        world.quota(name, "p", least=100, most=1000)
+    world.pod("more", "a", 110)
+    world.pod("theirs", "c", 200)
+    wakes = Wakes(world, refused(world, "p1", "a", 90), refused(world, "p2", "c", 150))
+    controller = ElasticQuotaController(world.plugin.args, world.plugin.handle, world.trees)
+    controller.refresh_runtime()
+    assert wakes.woken == ["p1"]
+    checks = wakes.checks
+    controller.refresh_runtime()
+    assert wakes.checks == checks
