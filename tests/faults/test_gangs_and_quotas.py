@@ -49,6 +49,11 @@ numbers = st.integers(0, MOST_PODS)
 class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
     """kube-scheduler's calls, and everything that happens to pods, gangs, quotas and nodes."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = 0
+        self.has_begun = False
+
     @initialize(
         members=st.lists(st.integers(1, 4), min_size=2, max_size=4),
         grouped=st.booleans(),
@@ -57,14 +62,15 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
     )
     def begin(self, members: list[int], grouped: bool, quota: str, important: int) -> None:
         """Start with some gangs, which want more than there is."""
-        self.made = 0
         self.do(self.start())
+        self.has_begun = True
         for number, (name, size) in enumerate(zip(GANGS, members, strict=False)):
             self.create_gang(name, size, size, "1", grouped, quota, "", number == important, 0)
 
     def teardown(self) -> None:
         try:
-            self.do(self.come_to_rest())
+            if self.has_begun:
+                self.do(self.come_to_rest())
         finally:
             for _, _, gone in self.binds.values():
                 gone.set()

@@ -11,7 +11,9 @@ from koordpy.api.core import Pod
 from koordpy.api.quota.info import ROOT
 from koordpy.api.resource_list import Quantities
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.nominator import Nominator
 from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.preemption.importance import priority_of
 
 from .state.amounts import Amounts, exceeded, masked, minus_not_negative, plus, text
 from .state.pod_accounts import PodAccounts, is_non_preemptible
@@ -43,12 +45,17 @@ QUOTA_STATE: Final[StateKey[QuotaState]] = StateKey("PostFilterElasticQuota")
 class QuotaCheck:
     """Compares what a pod requests with what its quota, and optionally the quota's ancestors, may still use.
 
-    Pods that are counted tentatively count as usage, except the pod itself.
+    Pods that are counted tentatively count as usage, except the pod itself. With a `nominator`, so do more
+    important pods of the same quota that are nominated to a node: what others were evicted for is kept for
+    them, as their node is, from pods that are created again in place of the evicted ones.
     """
 
-    def __init__(self, trees: QuotaTrees, *, runtime: bool, parents: bool) -> None:
+    def __init__(
+        self, trees: QuotaTrees, *, runtime: bool, parents: bool, nominator: Nominator | None = None
+    ) -> None:
         self.trees = trees
         self._runtime, self._parents = runtime, parents
+        self._nominator = nominator
 
     def check(self, state: CycleState, pod: Pod, *, is_seen: bool = True) -> Status:
         """Check a pod and record its quota in the state.
@@ -81,7 +88,7 @@ class QuotaCheck:
         if info is None:
             return Status.failed("Could not find the specified ElasticQuota")
         own, own_kept = self.trees.charged(pod.metadata.uid)
-        used = _with_tentative(info.used, info.tentative, own)
+        used = self._with_nominated(_with_tentative(info.used, info.tentative, own), manager, info, pod)
         kept_used = _with_tentative(info.non_preemptible_used, info.non_preemptible_tentative, own_kept)
         limit = self.limit_of(info)
         state.write(QUOTA_STATE, QuotaState(False, info, used, kept_used, limit))
@@ -100,6 +107,19 @@ class QuotaCheck:
         if refusal := self.trees.refusal_of_hooks(manager, name, pod):
             return Status.unschedulable(refusal)
         return self._check_parents(manager, info, request, own) if self._parents else SUCCESS
+
+    def _with_nominated(self, used: Amounts, manager: PodAccounts, info: QuotaInfo, pod: Pod) -> Amounts:
+        """Return what is used, with what more important pods are nominated for."""
+        if not self._nominator:
+            return used
+        mine = priority_of(pod)
+        for name in self._nominator.node_names:
+            for other in self._nominator.pods_on(name):
+                if priority_of(other) > mine and info.has(other) and not info.is_assigned(other):
+                    charged, _ = self.trees.charged(other.metadata.uid)
+                    if not charged:
+                        used = plus(used, masked(manager.requests(other), info.max))
+        return used
 
     def _check_parents(self, manager: PodAccounts, info: QuotaInfo, request: Amounts, own: Amounts) -> Status:
         path = [info.name]

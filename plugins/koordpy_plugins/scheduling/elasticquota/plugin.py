@@ -74,7 +74,10 @@ class ElasticQuota(
         self.trees = handle.cluster.shared(QuotaTrees, QuotaSettings.of(args, handle.gates))
         self._pods = handle.cluster.store(Pod)
         self.check = QuotaCheck(
-            self.trees, runtime=args.enable_runtime_quota, parents=args.enable_check_parent_quota
+            self.trees,
+            runtime=args.enable_runtime_quota,
+            parents=args.enable_check_parent_quota,
+            nominator=handle.nominator if args.preemption_fits_quota else None,
         )
         self.preemption = QuotaPreemption(args, handle, self.trees, self.check)
         handle.on_forget(lambda pod, _: self._forget(pod))

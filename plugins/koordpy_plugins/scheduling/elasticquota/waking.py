@@ -24,12 +24,16 @@ def quota_may_help(old: ElasticQuota | None, new: ElasticQuota | None) -> bool:
 
 
 def pod_may_help(old: Pod | None, new: Pod | None) -> bool:
-    """Return whether a pod that ends, leaves its quota or requests less may give room to others."""
+    """Return whether a pod that ends, leaves its quota, requests less, or is promised no node any more may
+    give room to others.
+    """
     if old is None:
         return False
     if new is None or (new.is_terminal and not old.is_terminal):
         return True
     if bool(new.metadata.deletion_timestamp) != bool(old.metadata.deletion_timestamp):
+        return True
+    if old.status.nominated_node_name and not (new.status.nominated_node_name or new.spec.node_name):
         return True
     if new.metadata.labels != old.metadata.labels or new.spec.containers != old.spec.containers:
         return True

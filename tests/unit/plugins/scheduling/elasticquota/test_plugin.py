@@ -39,6 +39,24 @@ def test_a_pod_that_the_watch_has_not_shown_counts_in_the_request_for_its_check_
     assert all(amount.is_zero for amount in info.request.values())
 
 
+@pytest.mark.parametrize("fits_quota", [True, False])
+def test_the_room_of_a_nominated_pod_is_kept_from_less_important_ones_if_victims_must_suffice(
+    fits_quota: bool,
+) -> None:
+    world = World({"preemptionFitsQuota": fits_quota})
+    world.node("n1", 10)
+    world.quota("a", least=2, most=4)
+    important, equal, lesser = (world.pod(name, "a", 3) for name in ("important", "equal", "lesser"))
+    important.spec.priority = equal.spec.priority = 10
+    world.plugin.handle.nominator.add(important, "n1")
+    assert world.filter(lesser).is_success is not fits_quota
+    assert world.filter(important).is_success
+    assert world.filter(equal).is_success
+    assert world.filter(world.pod("small", "a", 1)).is_success
+    world.plugin.handle.nominator.delete(important.metadata.uid)
+    assert world.filter(lesser).is_success
+
+
 def test_pods_between_filter_and_bind_count(world: World) -> None:
     first, second = world.pod("p1", "a", 3), world.pod("p2", "a", 3)
     assert world.filter(first).is_success
