@@ -16,6 +16,7 @@ NAMES = (
     "cluster",
     "controlplane",
     "gangs",
+    "gang_shapes",
     "quotas",
     "simulation",
     "loadaware",

@@ -1,7 +1,7 @@
 """Gangs of every shape: how long the filter call takes that plans one, by what its members ask for.
 
-In process, on a cluster in memory, each gang on an empty cluster. The last ones are planned by Koordinator's
-whole shipped configuration, the one in the network with `awareNetworkTopology`.
+In process, on a cluster in memory, each gang on an empty cluster. Some are planned with all of Koordinator's
+plugins, the one in the network with `awareNetworkTopology`.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ OFFERED = 500
 """Nodes that kube-scheduler offers."""
 
 CHAIN = Path(__file__).parent / "gang-chain.yaml"
-SHIPPED = Path(__file__).parents[2] / "shared" / "samples" / "koordinator" / "scheduler-config.yaml"
+KOORDINATOR = Path(__file__).parent / "koordinator-chain.yaml"
 
 _ANNOTATION = "gang.scheduling.koordinator.sh/"
 _ZONE, _HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
 
     change: Change = lambda i, pod: None
     more: Callable[[], Iterable[KubeObject]] = tuple
-    shipped: bool = False
+    whole_chain: bool = False
     in_network: bool = False
 
 
@@ -102,7 +102,6 @@ def _roles(*sizes: int) -> Change:
 
 def _quota(i: int, pod: Document) -> None:
     pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] = "quota-3"
-    pod["spec"]["schedulerName"] = "koord-scheduler"
 
 
 def _in_quotas(i: int, pod: Document) -> None:
@@ -168,8 +167,10 @@ SHAPES: dict[str, Shape] = {
     "two roles, 1 and 499": Shape(_roles(1, 499)),
     "three roles, 1, 99 and 400": Shape(_roles(1, 99, 400)),
     "two roles in turn": Shape(lambda i, pod: _cpu(pod, "4" if i % 2 else "2")),
-    "Koordinator's shipped profile, quotas, Reservations": Shape(_quota, _koordinators, shipped=True),
-    "the same, members in four quotas": Shape(_in_quotas, _koordinators, shipped=True),
+    f"Koordinator's plugins, {QUOTAS} quotas, {RESERVATIONS:,} Reservations": Shape(
+        _quota, _koordinators, whole_chain=True
+    ),
+    "the same, members in four quotas": Shape(_in_quotas, _koordinators, whole_chain=True),
     "a place in the network": Shape(_of_network, _network, in_network=True),
 }
 """By what the members have, besides 4 CPUs each."""
@@ -197,8 +198,6 @@ async def plan(shape: Shape) -> float:
     random.Random(1).shuffle(names)
     warm = objects.waiting_pod(0, NAMESPACE)
     warm["metadata"]["uid"] = "warm"
-    if shape.shipped:
-        warm["spec"]["schedulerName"] = "koord-scheduler"
     extender.filter(_question(warm, names[:OFFERED]))  # the columns of the node table are there
     body = _question(pods[0], names[:OFFERED])
     began = time.perf_counter()
@@ -231,7 +230,7 @@ def in_memory(shape: Shape) -> Extender:
     cluster = Cluster()
     network = TreeManager(cluster, None) if shape.in_network else None
     base = Handle(cluster, network_topology=network)
-    chain = config.load(SHIPPED if shape.shipped else CHAIN)
+    chain = config.load(KOORDINATOR if shape.whole_chain else CHAIN)
     if shape.in_network:
         aware = {"name": "Coscheduling", "args": {"awareNetworkTopology": True}}
         document = yaml.safe_load(CHAIN.read_text())
