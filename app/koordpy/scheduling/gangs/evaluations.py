@@ -3,9 +3,10 @@
 All nodes are filtered and scored for the first member of a kind. Then each placed pod changes little, and
 plugins say what (`SignPlugin`): for most of them only the node that it was placed on, for some nothing. Their
 results are kept, in an array by row for each plugin that normalizes scores and one for all others, and those
-of changed nodes are replaced. Plugins whose answers depend on other nodes' pods (spread constraints, affinity
-between pods) run again for each member that they concern, on all nodes but alone. Members that differ only
-in their requests share what does not depend on these.
+of changed nodes are replaced; what they will be is computed together for the nodes that may be chosen next.
+Plugins whose answers depend on other nodes' pods (spread constraints, affinity between pods) run again for
+each member that they concern, on all nodes but alone. Members that differ only in their requests share what
+does not depend on these.
 
 The nodes chosen are exactly those of whole cycles. Where this cannot be known, the caller runs one.
 """
@@ -19,16 +20,19 @@ from typing import TypeVar
 import numpy as np
 
 from koordpy.api.core import Pod
-from koordpy.cluster.columns import Bool, Int64
+from koordpy.cluster.columns import PODS, Bool, Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.plugin_call import Broken
 from koordpy.scheduling.framework.signature import Kind
-from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.plan import PLAN
 
 MOST_KINDS = 16
 """Kinds of members whose results are kept; with 5,000 nodes each takes half a megabyte while planning."""
+
+MOST_AHEAD = 1024
+"""Nodes that are evaluated with one more pod at once."""
 
 T = TypeVar("T")
 
@@ -74,13 +78,23 @@ class _Members:
     """The rows that fit, None if they are to be found again."""
     normalized: dict[str, Int64] = field(default_factory=dict)
     """Of these rows: normalized scores of plugins whose answers do not change."""
+    chosen: int = -1
+    """The row that the last member was given, when it had `pods_there` pods."""
+    pods_there: int = 0
+    last: str = ""
+    """The UID of the last member."""
+    ahead: _Results | None = None
+    """What the answers will be for rows with one such pod more, where it is `known_ahead`."""
+    known_ahead: set[int] = field(default_factory=set)
 
 
 class Evaluations:
     """The results for the members of one job while it is planned; nothing else happens meanwhile."""
 
-    def __init__(self, table: NodeTable, rng: Random) -> None:
+    def __init__(self, table: NodeTable, rng: Random, members: int) -> None:
+        """`members` is how many there may be."""
         self._table, self._rng = table, rng
+        self._most_ahead = min(members, MOST_AHEAD)
         self._everywhere = NodeSet.of_rows(table, table.all().rows)
         self.are_none = False
         """Whether the last member fits on no node."""
@@ -126,7 +140,10 @@ class Evaluations:
             total = self._scores(whole, state, pod, kind, members, nodes, are_all=are_all)
             equal = np.flatnonzero(total == total.max())
             best = int(equal[self._rng.randrange(len(equal))])
-        return state, self._table.name_of(int(nodes.rows[best]))
+        row = members.chosen = int(nodes.rows[best])
+        members.last = pod.metadata.uid
+        members.pods_there = int(self._table.requested[row, PODS])
+        return state, self._table.name_of(row)
 
     @staticmethod
     def _scores(
@@ -187,8 +204,10 @@ class Evaluations:
                 if row is not None:
                     changed[row] = True
             rows = np.flatnonzero(changed & members.base.results.fits)
-            if len(rows):
+            if len(rows) and not (self._got_the_last_one(members, rows) and self._was_foreseen(members)):
                 self._evaluate(whole, pod, kind, members, rows)
+                if members.ahead is None and not nominations and self._got_the_last_one(members, rows):
+                    self._look_ahead(whole, pod, kind, members)
             members.seen, members.nominations = seen, nominations
         _keep(self._members, kind.key, members)
         return members
@@ -217,6 +236,53 @@ class Evaluations:
             members.rows = None
         results.fits[rows] = fits
         _score(whole, state, pod, self._set(rows[fits]), kind.local, results)
+
+    # --- looking ahead ---------------------------------------------------------------------------
+
+    def _got_the_last_one(self, members: _Members, rows: Int64) -> bool:
+        """Return whether rows changed by nothing but the last member, which is of the same kind."""
+        row, table = members.chosen, self._table
+        if len(rows) != 1 or rows[0] != row or table.placed_on(members.last) != table.name_of(row):
+            return False
+        return bool(table.requested[row, PODS] == members.pods_there + 1)
+
+    @staticmethod
+    def _was_foreseen(members: _Members) -> bool:
+        """Take over what was computed for the row of the last member, if it was."""
+        row, ahead, results = members.chosen, members.ahead, members.results
+        if ahead is None or row not in members.known_ahead:
+            return False
+        members.known_ahead.discard(row)
+        if results.fits[row] != ahead.fits[row]:
+            members.rows = None
+        results.fits[row] = ahead.fits[row]
+        results.total[row] = ahead.total[row]
+        for name in results.raw.keys() | ahead.raw.keys():
+            here = np.array([row])
+            scores = ahead.raw[name][here] if name in ahead.raw else np.zeros(1, np.int64)
+            results.put(here, results.total[here], {name: scores})
+        return True
+
+    def _look_ahead(self, whole: Framework, pod: Pod, kind: Kind, members: _Members) -> None:
+        """Evaluate at once the nodes that the next members may get, each with one of them on it."""
+        members.ahead = _Results(self._table.capacity)
+        base, results = members.base.results, members.results
+        rows = np.flatnonzero(results.fits & base.fits)
+        worth = base.total[rows] + results.total[rows]
+        if len(rows) > self._most_ahead:
+            rows = rows[np.argpartition(-worth, self._most_ahead)[: self._most_ahead]]
+        rows = rows[rows != members.chosen]
+        if not len(rows):
+            return
+        nodes = NodeSet.of_rows(self._table, rows)
+        more = {name: [pod] for name in nodes.names}
+        state = members.state.clone()
+        state.write(PLACED, more)
+        nodes = nodes.with_pods(more)
+        fits = _filter(whole, state, pod, nodes, kind, kind.local)
+        members.ahead.fits[rows] = fits
+        _score(whole, state, pod, nodes.subset(fits), kind.local, members.ahead)
+        members.known_ahead = set(rows.tolist())
 
 
 def _keep(values: OrderedDict[Hashable, T], key: Hashable, value: T) -> None:

@@ -89,7 +89,7 @@ class Planner:
         failed: tuple[Pod, _Failed] | None = None
         failures = 0
         plan: PlacementPlan | None = None
-        evaluations = Evaluations(self._nodes, self._rng) if len(job.pods) >= MANY else None
+        evaluations = Evaluations(self._nodes, self._rng, len(job.pods)) if len(job.pods) >= MANY else None
         uid = first.metadata.uid
         others = [pod for pod in job.pods if pod.metadata.uid != uid]
         left = {pod.metadata.uid for pod in job.pods}
