@@ -1,5 +1,6 @@
 """Hook plugins of quotas in the trees that all parts of a process share."""
 
+import random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.quota_hooks import QuotaHook, QuotaReader, QuotaRecord, QuotaUpdateState
 from koordpy_plugins.scheduling.elasticquota.controllers.status import StatusWriter
 from koordpy_plugins.scheduling.elasticquota.state.hooks import HookError, register
+from koordpy_plugins.scheduling.elasticquota.state.trees import QuotaTrees
 
 from ..controllers.quotas import Quotas
 from ..quota_world import World
@@ -37,7 +39,10 @@ class PodLimit(QuotaHook):
         self, old: QuotaRecord | None, new: QuotaRecord | None, quota: ElasticQuota, state: QuotaUpdateState
     ) -> None:
         self.changed.append(quota.metadata.name)
-        self.limits[quota.metadata.name] = quota.metadata.annotations.get(LIMIT)
+        if new is None:
+            self.limits.pop(quota.metadata.name, None)
+        else:
+            self.limits[quota.metadata.name] = quota.metadata.annotations.get(LIMIT)
 
     def on_pod_updated(self, quota_name: str, old: Pod | None, new: Pod | None) -> None:
         pods = self.pods.setdefault(quota_name, set())
@@ -236,3 +241,42 @@ def test_hook_plugins_that_cannot_be_created_are_named(
     with pytest.raises(HookError) as raised:
         World({"hookPlugins": configured})
     assert str(raised.value) == f"failed to init hook plugins for tree , err={message}"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_plugin_that_saw_every_event_knows_what_a_new_one_would_know(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World(hooks("pod-limit"), MultiQuotaTree=bool(seed % 2))
+    world.node("n1", 100)
+    names, parents = ["a", "b", "c", "d"], ["", "b", "c", "ghost"]
+    for _ in range(60):
+        name = rng.choice(names)
+        stored = world.cluster.store(ElasticQuota)
+        match rng.randrange(6):
+            case 0 | 1:
+                labels = {"is_parent": rng.choice(["true", "false"])}
+                if rng.random() < 0.3:
+                    labels["tree_id"] = "gpu"
+                parent = rng.choice([each for each in parents if each < name or each == "ghost"])
+                limited(world, name, rng.choice("123"), parent=parent, most=rng.randint(1, 50), **labels)
+            case 2:
+                stored.discard(f"quotas/{name}")
+            case 3:
+                pods = list(world.cluster.store(Pod))
+                if pods:
+                    world.delete(rng.choice(pods))
+            case _:
+                world.pod(f"p{rng.randrange(6)}", name, rng.randint(1, 3), node=rng.choice(["", "n1"]))
+        fresh = QuotaTrees(world.cluster, world.trees.settings)
+        assert known(world.trees) == known(fresh)
+        fresh.close()
+
+
+def known(trees: QuotaTrees) -> dict[str, Any]:
+    found = {}
+    for manager in trees.managers:
+        plugin = manager.hooks[0].plugin
+        assert isinstance(plugin, PodLimit)
+        limits = {name: limit for name, limit in plugin.limits.items() if limit is not None}
+        found[manager.tree] = limits, {name: pods for name, pods in plugin.pods.items() if pods}
+    return found
