@@ -21,6 +21,7 @@ from koordpy import data, settings
 from koordpy.compose.process import Process
 from koordpy.embedded.kubelet.annotations import STOP_AFTER
 from koordpy.http.server.direct import Direct
+from koordpy.lib.http1 import Response
 from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
 
 from .living import Document, Living, condition, live, name_of
@@ -30,6 +31,17 @@ GANG = "gang.scheduling.koordinator.sh"
 LABEL = "pod-group.scheduling.sigs.k8s.io"
 QUOTA = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota"}
 GATE = "pre-enqueue.koordpy.dev/Coscheduling"
+
+
+class Caller(EndpointCaller):
+    """Calls the koordpy that runs at present."""
+
+    def __init__(self, origin: str, cluster: "GangCluster") -> None:
+        super().__init__(origin, {})
+        self._cluster = cluster
+
+    async def request(self, *arguments: Any, **options: Any) -> Response:
+        return await EndpointCaller(self.origin, self._cluster.served()).request(*arguments, **options)
 
 
 class GangCluster(Living):
@@ -50,7 +62,7 @@ class GangCluster(Living):
     async def start_scheduler(self, **more: Any) -> None:
         await self.create("namespaces", {"metadata": {"name": "koordinator-system"}})
         await self.start_koordpy()
-        await super().start_scheduler(connect=lambda origin: EndpointCaller(origin, self._endpoints), **more)
+        await super().start_scheduler(connect=lambda origin: Caller(origin, self), **more)
 
     async def start_koordpy(self) -> None:
         folder = self._stack.enter_context(tempfile.TemporaryDirectory())
@@ -74,10 +86,9 @@ class GangCluster(Living):
         )
         self._stack.push_async_callback(self.koordpy.stop)
         await self.koordpy.start()
-        self._endpoints: dict[str, Direct] = {}
-        self._endpoints.update(self._served())
 
-    def _served(self) -> dict[str, Direct]:
+    def served(self) -> dict[str, Direct]:
+        """The endpoints of the koordpy that runs at present."""
         return {
             path: endpoint
             for routes in self.koordpy.routes.values()
@@ -88,11 +99,7 @@ class GangCluster(Living):
     async def restart_koordpy(self) -> None:
         """Stop koordpy, and start it anew, with the same kube-scheduler."""
         await self.koordpy.stop()
-        endpoints = self._endpoints
         await self.start_koordpy()
-        endpoints.clear()
-        endpoints.update(self._endpoints)
-        self._endpoints = endpoints
 
     # --- objects ---------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class GangCache:
         self._groups_of: dict[str, set[str]] = defaultdict(set)
         """The IDs of the groups that name a gang, by its ID."""
         self._kubernetes = KubernetesGroups(handle, self._kubernetes_group_changed)
-        handle.on(PodGroup, self._pod_group_came, self.update_pod_group, self._pod_group_went)
+        handle.on(PodGroup, self._pod_group_came, self._pod_group_changed, self._pod_group_went)
         handle.on(Pod, self.add_pod, self.update_pod, self.delete_pod)
         handle.on(Reservation, self._add_reservation, self._update_reservation, self._delete_reservation)
 
@@ -150,15 +150,16 @@ class GangCache:
     # --- PodGroups -------------------------------------------------------------------------------
 
     def _pod_group_came(self, pod_group: PodGroup) -> None:
-        """Handle a new PodGroup; at the start its pods may have been listed before it.
-
-        Koordinator lists PodGroups first. Otherwise the group would count as one that was never satisfied
-        until one of its bound pods changes.
-        """
+        """Handle a new PodGroup; at the start its pods may have been listed before it."""
         self.add_pod_group(pod_group)
-        gang = self.gangs[pod_group.metadata.key]
-        if gang.bound:
-            gang.group.once_satisfied = True
+        _stays_satisfied(self.gangs[pod_group.metadata.key])
+
+    def _pod_group_changed(self, old: PodGroup, pod_group: PodGroup) -> None:
+        """Handle a change of a PodGroup, such as of its status."""
+        self.update_pod_group(old, pod_group)
+        gang = self.gangs.get(pod_group.metadata.key)
+        if gang is not None:
+            _stays_satisfied(gang)
 
     def _pod_group_went(self, pod_group: PodGroup) -> None:
         """Handle the end of a PodGroup, and put the pods that it leaves into a gang that nothing describes.
@@ -216,8 +217,7 @@ class GangCache:
             return
         had_enough, before = gang.has_enough_children, gang.settings
         self._describe_by_kubernetes(gang, pod)
-        if gang.bound:
-            gang.group.once_satisfied = True
+        _stays_satisfied(gang)
         if gang.has_enough_children and not (had_enough and gang.settings == before):
             for member in list(gang.pending.values()):
                 self._handle.activate(member)
@@ -306,6 +306,15 @@ class GangCache:
             return False
         self._became_eligible(gang, pod)
         return True
+
+
+def _stays_satisfied(gang: Gang) -> None:
+    """Note in the group that a gang has just joined that it was satisfied before.
+
+    Koordinator, which lists PodGroups before pods, does so only once a bound pod changes.
+    """
+    if gang.bound:
+        gang.group.once_satisfied = True
 
 
 def _reserve_pod(reservation: Reservation) -> Pod | None:

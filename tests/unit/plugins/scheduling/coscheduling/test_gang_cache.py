@@ -41,6 +41,15 @@ def test_a_gang_whose_pods_are_listed_before_its_pod_group_was_satisfied_all_the
     assert world.plugin.pre_enqueue(member("b", minimum=None)).is_success
 
 
+def test_a_gang_that_was_satisfied_stays_so_when_it_joins_its_group_later() -> None:
+    world = GangWorld()
+    world.put(*(member(name, minimum=None, node="n1") for name in "ab"))
+    world.put(pod_group("g", 2))  # with no pending pod the gang has a group of its own, as in Koordinator
+    world.put(pod_group("g", 2, status={"phase": "Running"}))
+    assert world.cache.gangs["ns/g"].group is world.cache.groups["ns/g"]
+    assert world.cache.gangs["ns/g"].needs_no_minimum
+
+
 def test_pods_stay_members_while_their_pod_group_is_replaced() -> None:
     world, pods = GangWorld(), [member("a", minimum=None, node="n1"), member("b", minimum=None)]
     world.put(pod_group("g", 2), *pods)
