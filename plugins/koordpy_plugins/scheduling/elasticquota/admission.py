@@ -125,9 +125,12 @@ class QuotaCheck:
         path = [info.name]
         parent = info.parent_name
         while True:
+            is_cycle = parent in path
             path.insert(0, parent)
             if parent == ROOT:
                 return SUCCESS
+            if is_cycle:
+                return Status.failed(f"elasticQuota {parent} is below itself, quotaNameTopo: {_listed(path)}")
             step = manager.get(parent)
             if step is None:
                 return Status.failed(

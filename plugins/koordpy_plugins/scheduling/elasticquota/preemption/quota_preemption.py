@@ -136,14 +136,11 @@ class QuotaPreemption:
         )
         own, _ = self._trees.charged(pod.metadata.uid)
         steps = [Step(snapshot.used, snapshot.used_limit)]
-        parent = info.parent_name
-        while self._checks_parents and parent and parent != ROOT:
-            above = self._trees.quota(parent)
-            if above is None:
-                break
-            used = plus(above.used, minus_not_negative(above.tentative, own))
-            steps.append(Step(used, self._check.limit_of(above), request))
-            parent = above.parent_name
+        chain = self._trees.tree_of(info.name).chain(info.name) if self._checks_parents else []
+        for above in chain[1:]:
+            if above.name != ROOT:
+                used = plus(above.used, minus_not_negative(above.tentative, own))
+                steps.append(Step(used, self._check.limit_of(above), request))
         kept = plus(request, snapshot.non_preemptible_used)
         together = plus(request, others.get(info.name, {}))
         refuses = is_non_preemptible(pod) and bool(exceeded(kept, info.min))

@@ -153,6 +153,16 @@ def test_parents_limit_their_children_where_that_is_enabled() -> None:
     )
 
 
+def test_a_quota_below_itself_is_an_error_and_no_endless_walk() -> None:
+    world = World({"enableCheckParentQuota": True, "enableRuntimeQuota": False})
+    world.quota("top", "mid", is_parent="true")
+    world.quota("mid", "top", is_parent="true")
+    world.quota("a", "mid", most=4)
+    refused = world.filter(world.pod("p1", "a", 1))
+    assert refused.code is Code.ERROR
+    assert refused.message == "elasticQuota mid is below itself, quotaNameTopo: [mid top mid a]"
+
+
 def test_pods_that_are_not_preemptible_are_limited_by_the_minimum(world: World) -> None:
     world.pod("p1", "a", 2, node="n1", preemptible="false")
     refused = world.filter(world.pod("p2", "a", 1, preemptible="false"))

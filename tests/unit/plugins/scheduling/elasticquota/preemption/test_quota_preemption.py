@@ -183,6 +183,16 @@ def test_ancestors_count_where_they_are_checked() -> None:
     assert Stage(more, quotas=tree, **checked).found(of("a", "new", "2", priority=5)) == {}
 
 
+def test_ancestors_that_are_below_themselves_are_walked_once() -> None:
+    circle = (
+        quota("top", "9", parent="mid", is_parent=True),
+        quota("mid", "9", parent="top", is_parent=True),
+        quota("a", "4", parent="mid"),
+    )
+    stage = Stage(quotas=circle, enableCheckParentQuota=True, **EXACT)
+    assert stage.found(of("a", "new", "2", priority=5)) != {}
+
+
 def test_pods_that_terminate_anyway_make_room_first() -> None:
     leaving = of("a", "leaving", "0", "n1", priority=4)
     stage = Stage(leaving, **EXACT)
