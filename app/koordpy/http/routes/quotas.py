@@ -4,7 +4,9 @@ Koordinator's own endpoints of quotas are those of the plugin ElasticQuota; here
 other, and with the pods that use them.
 """
 
-from fastapi import APIRouter, Depends, HTTPException
+import asyncio
+
+from fastapi import APIRouter, Depends, HTTPException, Response
 
 from koordpy.scheduling.explain.plugin_services import PluginServices
 from koordpy.scheduling.explain.quotas.explanation import QuotaExplainer, QuotaExplanation
@@ -27,12 +29,15 @@ def router(extender: Extender | None) -> APIRouter:
             raise HTTPException(404, "quotas are not followed: this process does not serve the extender")
         return made
 
-    @routes.get("/apis/v1/quotas")
-    async def quotas(tree: str = "", below: str = "") -> QuotaTree:
+    @routes.get("/apis/v1/quotas", response_model=QuotaTree)
+    async def quotas(tree: str = "", below: str = "") -> Response:
         try:
-            return known().quotas(tree).model(below)
+            read = known().quotas(tree)
+            # Thousands of quotas take a while to write; others have their turn meanwhile.
+            text = await asyncio.to_thread(lambda: read.model(below).model_dump_json(by_alias=True))
         except LookupError as error:
             raise HTTPException(404, str(error.args[0])) from None
+        return Response(text, media_type="application/json")
 
     @routes.get("/apis/v1/quotas/{name}")
     async def quota(name: str) -> QuotaExplanation:

@@ -10,9 +10,11 @@ from typing import Final
 
 from koordpy.api import extension
 from koordpy.api.core import Pod
-from koordpy.api.resource_list import Quantities
+from koordpy.api.quantity import WireQuantity
+from koordpy.api.resource_list import Quantities, from_wire
 from koordpy.api.resources import pod_requests
 from koordpy.lib import int64
+from koordpy.lib.bounded_cache import cached
 from koordpy.lib.clock import Clock
 
 from .amounts import is_zero, masked, minus
@@ -22,6 +24,16 @@ from .quota_info import PodInfo, QuotaInfo
 from .settings import QuotaSettings
 
 _NOTHING: Final[Quantities] = {}
+
+
+def _size(amounts: tuple[tuple[str, WireQuantity], ...], _: Quantities) -> int:
+    return 400 + sum(300 + 2 * (len(name) + len(str(amount))) for name, amount in amounts)
+
+
+@cached("quota_requests", 8 << 20, _size)
+def _read(amounts: tuple[tuple[str, WireQuantity], ...]) -> Quantities:
+    """Read a resource list. Most pods request the same as others, and share the result."""
+    return from_wire(dict(amounts))
 
 
 def is_non_preemptible(pod: Pod) -> bool:
@@ -38,7 +50,10 @@ class PodAccounts(QuotaManager):
 
     def requests(self, pod: Pod) -> Quantities:
         """Return what a pod requests, as quotas count it."""
-        return pod_requests(pod, overhead=not self.settings.ignores_overhead)
+        spec = pod.spec
+        if len(spec.containers) != 1 or spec.init_containers or spec.resources is not None or spec.overhead:
+            return pod_requests(pod, overhead=not self.settings.ignores_overhead)
+        return _read(tuple(spec.containers[0].resources.requests.items()))
 
     @measured("OnPodAdd")
     def add_pod(self, name: str, pod: Pod) -> None:
