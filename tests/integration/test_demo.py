@@ -45,12 +45,12 @@ async def test_its_pods_run_and_it_prints_what_to_try(tmp_path: Path) -> None:
         demo.invite()
         pods = await demo.cluster.client.list_all(Pod)
         assert {pod.status.phase for pod in pods} == {"Running"}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not await measured_nodes(demo):
                 await asyncio.sleep(0.1)
         scale = {"spec": {"replicas": 23}}
         await demo.cluster.client.patch(Deployment, "shop", "web", scale)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while sum(_is_ready_web(pod) for pod in await demo.cluster.client.list_all(Pod)) != 23:
                 await asyncio.sleep(0.1)
         worker = demo.cluster.endpoints.worker
@@ -131,7 +131,7 @@ async def test_the_doctor_finds_nothing_wrong_and_everything_answers_where_the_f
 
 
 async def _held(client: Client, namespace: str, name: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not any(
             lease.metadata.key == f"{namespace}/{name}" and lease.spec.holder_identity
             for lease in await client.list_all(Lease)
@@ -180,7 +180,7 @@ async def test_it_runs_with_the_users_configuration(tmp_path: Path) -> None:
             "spec": {"schedulerName": "mine", "containers": [{"name": "main", "image": "app:1"}]},
         }
         await demo.cluster.objects.create(pod)
-        async with asyncio.timeout(20), httpx.AsyncClient() as http:
+        async with asyncio.timeout(PATIENCE), httpx.AsyncClient() as http:
             url = f"{demo.cluster.endpoints.debug}/apis/v1/decisions/shop/mine"
             while (answer := await http.get(url)).status_code != 200:
                 await asyncio.sleep(0.1)

@@ -19,6 +19,9 @@ from tests.integration.apiserver.server import Server
 
 Kubectl = Callable[..., str]
 
+WAIT = f"--timeout={PATIENCE * 0.9:.0f}s"
+"""How long a kubectl waits; it says what it waited for before its own end is no longer awaited."""
+
 
 @pytest.fixture
 def kubectl(apiserver: Server, namespace: str, tmp_path: Path) -> Kubectl:
@@ -113,7 +116,7 @@ def test_drain_evicts_the_pods_of_a_node(
     name = unique("node")
     ok(rest.collection("nodes").create(node(name)), 201)
     running(rest, namespace, pod("a", terminationGracePeriodSeconds=0), name)
-    printed = kubectl("drain", name, "--force", "--timeout=120s")
+    printed = kubectl("drain", name, "--force", WAIT)
     assert f"node/{name} drained" in printed
     assert pods.get("a").status_code == 404
 
@@ -288,8 +291,8 @@ def test_explain_knows_the_fields_of_built_in_kinds(kubectl: Kubectl, arguments:
 
 def test_wait_for_a_condition(kubectl: Kubectl, rest: Rest, namespace: str) -> None:
     running(rest, namespace, pod("a"))
-    assert kubectl("wait", "--for=condition=Ready", "pod/a", "--timeout=120s") == "pod/a condition met\n"
-    assert kubectl("wait", "--for=delete", "pod/b", "--timeout=120s") == ""
+    assert kubectl("wait", "--for=condition=Ready", "pod/a", WAIT) == "pod/a condition met\n"
+    assert kubectl("wait", "--for=delete", "pod/b", WAIT) == ""
 
 
 def test_version(kubectl: Kubectl) -> None:

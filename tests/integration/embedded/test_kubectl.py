@@ -25,6 +25,9 @@ from tests.eventually import PATIENCE
 
 Kubectl = Callable[..., Awaitable[str]]
 
+WAIT = f"--timeout={PATIENCE * 0.9:.0f}s"
+"""How long a kubectl waits; it says what it waited for before its own end is no longer awaited."""
+
 
 async def run(folder: Path, story: Callable[[Kubectl], Awaitable[None]], *, reports: float = 1.0) -> None:
     """Run a story on a cluster of four nodes."""
@@ -81,22 +84,22 @@ def names(printed: str) -> list[str]:
 async def test_deployments_are_created_scaled_updated_and_undone(tmp_path: Path) -> None:
     async def story(kubectl: Kubectl) -> None:
         await kubectl("create", "deployment", "web", "--image=web:1", "--replicas=3")
-        printed = await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        printed = await kubectl("rollout", "status", "deployment/web", WAIT)
         assert 'deployment "web" successfully rolled out' in printed
         await kubectl("scale", "deployment/web", "--replicas=5")
-        await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        await kubectl("rollout", "status", "deployment/web", WAIT)
         assert len(names(await kubectl("get", "pods"))) == 5
         await kubectl("set", "image", "deployment/web", "web=web:2")
-        await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        await kubectl("rollout", "status", "deployment/web", WAIT)
         image = "jsonpath={.spec.template.spec.containers[0].image}"
         await kubectl("rollout", "undo", "deployment/web")
-        await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        await kubectl("rollout", "status", "deployment/web", WAIT)
         assert await kubectl("get", "deployment", "web", "-o", image) == "web:1"
         await kubectl("rollout", "restart", "deployment/web")
-        await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        await kubectl("rollout", "status", "deployment/web", WAIT)
         history = await kubectl("rollout", "history", "deployment/web")
         assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["2", "3", "4"]
-        await kubectl("delete", "deployment", "web", "--timeout=60s", "--cascade=foreground")
+        await kubectl("delete", "deployment", "web", WAIT, "--cascade=foreground")
         assert await kubectl("get", "pods") == ""
 
     await run(tmp_path, story)
@@ -125,11 +128,11 @@ async def test_stateful_and_daemon_sets_are_updated_and_undone(tmp_path: Path) -
         path.write_text(json.dumps(listed))
         await kubectl("apply", "-f", str(path))
         for name in ("statefulset/db", "daemonset/agent"):
-            await kubectl("rollout", "status", name, "--timeout=60s")
+            await kubectl("rollout", "status", name, WAIT)
             await kubectl("set", "image", name, "c=i:2")
-            await kubectl("rollout", "status", name, "--timeout=60s")
+            await kubectl("rollout", "status", name, WAIT)
             await kubectl("rollout", "undo", name)
-            await kubectl("rollout", "status", name, "--timeout=60s")
+            await kubectl("rollout", "status", name, WAIT)
         images = "jsonpath={.items[*].spec.containers[0].image}"
         assert set((await kubectl("get", "pods", "-o", images)).split()) == {"i:1"}
         assert len(names(await kubectl("get", "pods"))) == 3 + 4
@@ -140,8 +143,8 @@ async def test_stateful_and_daemon_sets_are_updated_and_undone(tmp_path: Path) -
 async def test_pods_are_waited_for_and_deleted(tmp_path: Path) -> None:
     async def story(kubectl: Kubectl) -> None:
         await kubectl("run", "one", "--image=web:1")
-        await kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=60s")
-        await kubectl("delete", "pod", "one", "--timeout=60s")
+        await kubectl("wait", "--for=condition=Ready", "pod/one", WAIT)
+        await kubectl("delete", "pod", "one", WAIT)
         assert await kubectl("get", "pods") == ""
 
     await run(tmp_path, story)
@@ -150,12 +153,12 @@ async def test_pods_are_waited_for_and_deleted(tmp_path: Path) -> None:
 async def test_drain_moves_pods_elsewhere_and_leaves_those_of_daemon_sets(tmp_path: Path) -> None:
     async def story(kubectl: Kubectl) -> None:
         await kubectl("create", "deployment", "web", "--image=web:1", "--replicas=8")
-        await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        await kubectl("rollout", "status", "deployment/web", WAIT)
         on_node = "spec.nodeName=n1"
         assert names(await kubectl("get", "pods", "--field-selector", on_node))
-        await kubectl("drain", "n1", "--ignore-daemonsets", "--timeout=60s")
+        await kubectl("drain", "n1", "--ignore-daemonsets", WAIT)
         assert await kubectl("get", "pods", "--field-selector", on_node) == ""
-        await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        await kubectl("rollout", "status", "deployment/web", WAIT)
         assert "SchedulingDisabled" in await kubectl("get", "node", "n1")
         await kubectl("uncordon", "n1")
         assert "SchedulingDisabled" not in await kubectl("get", "node", "n1")
@@ -166,10 +169,10 @@ async def test_drain_moves_pods_elsewhere_and_leaves_those_of_daemon_sets(tmp_pa
 async def test_jobs_and_cron_jobs(tmp_path: Path) -> None:
     async def story(kubectl: Kubectl) -> None:
         await kubectl("create", "job", "hello", "--image=i:1", "--", "echo", "hello")
-        await kubectl("wait", "--for=condition=Complete", "job/hello", "--timeout=60s")
+        await kubectl("wait", "--for=condition=Complete", "job/hello", WAIT)
         await kubectl("create", "cronjob", "tick", "--image=i:1", "--schedule=0 0 1 1 *", "--", "date")
         await kubectl("create", "job", "now", "--from=cronjob/tick")
-        await kubectl("wait", "--for=condition=Complete", "job/now", "--timeout=60s")
+        await kubectl("wait", "--for=condition=Complete", "job/now", WAIT)
 
     await run(tmp_path, story)
 
@@ -177,7 +180,7 @@ async def test_jobs_and_cron_jobs(tmp_path: Path) -> None:
 async def test_top_shows_what_nodes_and_pods_use(tmp_path: Path) -> None:
     async def story(kubectl: Kubectl) -> None:
         await kubectl("run", "busy", "--image=web:1", "--annotations=usage.koordpy.dev/cpu=3")
-        await kubectl("wait", "--for=condition=Ready", "pod/busy", "--timeout=60s")
+        await kubectl("wait", "--for=condition=Ready", "pod/busy", WAIT)
         node = await kubectl("get", "pod", "busy", "-o", "jsonpath={.spec.nodeName}")
         async with asyncio.timeout(PATIENCE):
             while '"busy"' not in await kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/pods"):
@@ -197,11 +200,11 @@ async def test_top_shows_what_nodes_and_pods_use(tmp_path: Path) -> None:
 async def test_a_namespace_has_an_account_and_goes_with_its_contents(tmp_path: Path) -> None:
     async def story(kubectl: Kubectl) -> None:
         await kubectl("create", "namespace", "team")
-        await kubectl("wait", "--for=create", "serviceaccount/default", "-n", "team", "--timeout=60s")
-        await kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", "team", "--timeout=60s")
+        await kubectl("wait", "--for=create", "serviceaccount/default", "-n", "team", WAIT)
+        await kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", "team", WAIT)
         await kubectl("create", "deployment", "web", "--image=web:1", "--replicas=3", "-n", "team")
-        await kubectl("rollout", "status", "deployment/web", "-n", "team", "--timeout=60s")
-        await kubectl("delete", "namespace", "team", "--timeout=60s")
+        await kubectl("rollout", "status", "deployment/web", "-n", "team", WAIT)
+        await kubectl("delete", "namespace", "team", WAIT)
         assert "team" not in names(await kubectl("get", "namespaces"))
         assert await kubectl("get", "pods", "-A") == ""
 

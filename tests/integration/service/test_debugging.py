@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -154,11 +153,9 @@ async def test_watches_end_when_the_service_stops(tmp_path: Path) -> None:
     async with serving(tmp_path) as stage:
         watch = Following(stage)
         await watch.begun()
-        began = time.monotonic()
         stopping = asyncio.create_task(stage.process.stop())
-        await watch.end()
+        await watch.end()  # raises for a stream that is cut because it outlasts the grace period
         await stopping
-        assert time.monotonic() - began < 20
 
 
 async def test_there_is_nothing_to_watch_without_the_extender_part(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from koordpy.descheduling.interface import (
 )
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
+from tests.eventually import PATIENCE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -651,7 +652,7 @@ async def test_a_plugins_loop_runs_besides_the_cycles_and_goes_on_after_the_only
     target = Descheduler(config, CATALOGUE.including(Failing).including(Keeper), cluster_of())
     assert not target.ends
     serving = asyncio.create_task(target.serve())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not Keeper.statuses or not target.decisions.rounds:
             await asyncio.sleep(0)
     assert Keeper.statuses == [Status("no data")]

@@ -13,6 +13,7 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.status import SUCCESS, Status
+from tests.eventually import PATIENCE
 
 from ..worlds import extender, filter_body, node, pod, pod_document, world
 
@@ -75,7 +76,7 @@ async def run_until(extender: Any, done: Any) -> None:
     task = asyncio.ensure_future(extender.post_filters.run())
     try:
         await asyncio.sleep(0)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not done():
                 tried(extender)
                 await asyncio.sleep(0.01)
@@ -116,7 +117,7 @@ async def test_pods_that_are_gone_by_then_are_not_asked_for() -> None:
     tried(e, "q")
     e.handle.cluster.store(Pod).discard("default/q")
     tried(e, "p")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not plugin.asked:
             await asyncio.sleep(0.01)
     task.cancel()
@@ -144,7 +145,7 @@ async def test_a_pod_that_kube_scheduler_cannot_place_gets_its_post_filter_unles
     status = {"conditions": [UNSCHEDULABLE], "nominatedNodeName": nominated}
     store.apply(pod("p", status=status))
     store.apply(pod("q", status={"conditions": [UNSCHEDULABLE]}))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not any(name == "q" for name, _ in plugin.asked):
             await asyncio.sleep(0.01)
     task.cancel()
@@ -159,7 +160,7 @@ async def test_a_pod_whose_proposed_evictions_are_all_refused_gets_its_post_filt
     await asyncio.sleep(0)
     body = {"Pod": pod_document("p"), "NodeNameToMetaVictims": {}}
     assert json.loads(e.preempt(json.dumps(body).encode()))["NodeNameToMetaVictims"] == {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not plugin.asked:
             await asyncio.sleep(0.01)
     task.cancel()
@@ -175,7 +176,7 @@ async def test_a_pod_whose_post_filter_failed_gets_it_again_after_a_while_and_no
     await asyncio.sleep(0)
 
     async def until(*asked: str) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while [name for name, _ in plugin.asked] != list(asked):
                 await asyncio.sleep(0.01)
 

@@ -334,7 +334,7 @@ async def test_a_plan_whose_pods_do_not_ask_in_time_is_released() -> None:
     w.together.seconds = 0.01
     w.node_for("a-0")
     assert len(w.extender.jobs.held) == 2
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not w.is_clean():
             await asyncio.sleep(0.01)
 
@@ -533,7 +533,7 @@ async def test_plugins_preempt_for_the_pod_of_a_job_that_did_not_fit(trigger: st
         proposal = {"Pod": pod_document("a-0"), "NodeNameToMetaVictims": {"n0": {"Pods": []}}}
         answer = json.loads(w.extender.preempt(json.dumps(proposal).encode()))
         assert answer["NodeNameToMetaVictims"] == {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not plugin.asked:
             await asyncio.sleep(0.01)
     task.cancel()
@@ -548,7 +548,7 @@ async def test_all_pods_of_a_job_are_bound_at_once_behind_the_gate() -> None:
     w = World("a-0", "a-1", "a-2", gates=FeatureGates(SPECS, {INLINE_BATCH_SCHEDULE: True}))
     planned = w.node_for("a-1")
     store = w.cluster.store(Pod)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not all(each.spec.node_name for each in store):
             await asyncio.sleep(0.001)
     assert await w.bind("a-1", planned) == ""
