@@ -106,6 +106,14 @@ class Gangs(Competing):
             if gang_name(pod) == name:
                 await self.remove(pod)
 
+    async def remove_what_waits_in_vain(self) -> None:
+        """Delete the pods that wait for a gang of their group that does not exist, as they do without end."""
+        pods = await self.pods()
+        existing = {gang_name(pod) for pod in pods}
+        for pod in pods:
+            if not pod.spec.node_name and not existing.issuperset(self.group_of(pod)):
+                await self.remove(pod)
+
     async def bound(self) -> dict[str, int]:
         """Return how many pods of each gang are bound; gangs without one are missing."""
         found: dict[str, int] = defaultdict(int)
@@ -122,13 +130,21 @@ class Gangs(Competing):
         return set(bound)
 
     async def assert_no_gang_waits_that_fits(self) -> None:
-        """Try what waits on the free CPUs of nodes: whole groups, and single pods of gangs that are bound."""
+        """Try what waits on the free CPUs of nodes: whole groups, and single pods of gangs that are bound.
+
+        A gang of annotations without pods does not exist, and pods wait in vain for one of their group that
+        does not, as in Koordinator: at Permit, even if the group was complete before.
+        """
         bound, free = await self.bound(), await self.free()
         waiting: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
+        existing = set()
         for pod in await self.pods():
+            existing.add(gang_name(pod))
             if not pod.spec.node_name:
                 waiting[self.group_of(pod)].append(pod)
         for group, pods in waiting.items():
+            if not existing.issuperset(group):
+                continue
             amount = cpus(pods[0])
             slots = sum(cpu // amount for cpu in free.values())
             if any(name in bound for name in group):

@@ -145,6 +145,7 @@ async def anything(cluster: Gangs) -> None:
     assert cluster.witness.binds > 10
     if kind[f"{GANG}match-policy"] == "once-satisfied":
         await cluster.assert_no_gang_waits_that_fits()
+    await cluster.remove_what_waits_in_vain()
     await asyncio.sleep(FORGOTTEN)
     await cluster.assert_memory_equals_a_rebuild()
     await cluster.assert_nothing_is_left()
