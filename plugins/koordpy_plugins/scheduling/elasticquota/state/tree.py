@@ -221,14 +221,20 @@ class QuotaTree(PodAccounts):
             self._propagate_allocated(ancestors, delta.guaranteed)
 
     def forget_zeros(self) -> None:
-        """Drop resources that there is nothing of any more.
+        """Drop resources from what is distributed that there is nothing of any more.
 
-        Minimums are scaled in the resources that there are, so 0 is not the same as nothing; what there was
-        before must not matter.
+        Minimums are scaled in the resources that there are, even if the default and system quotas use all of
+        one: 0 is not the same as nothing, and what there was before must not matter.
         """
-        if any(amount.is_zero for amount in self.distributable.values()):
-            self.distributable = {name: each for name, each in self.distributable.items() if not each.is_zero}
-            self.calculators[ROOT].set_total(self.distributable)
+        left = dict(self.total)
+        for name in (DEFAULT, SYSTEM):
+            if (info := self.quotas.get(name)) is not None:
+                left = minus(left, info.used)
+        kept = {name for name, each in self.total.items() if not each.is_zero}
+        left = {name: each for name, each in left.items() if name in kept or not each.is_zero}
+        if left != self.distributable:
+            self.distributable = left
+            self.calculators[ROOT].set_total(left)
 
     # --- resources -------------------------------------------------------------------------------
 

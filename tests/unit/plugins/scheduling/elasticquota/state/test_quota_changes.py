@@ -207,3 +207,16 @@ def test_a_reserved_pod_that_changes_its_quota_is_taken_back_there() -> None:
     assert (world.used("a"), world.used("b")) == ("0", "6")
     world.trees.unreserve(pod)
     assert world.used("b") == "0"
+
+
+def test_minimums_are_scaled_to_nothing_where_the_default_quota_uses_all_there_is() -> None:
+    world = World()
+    world.node("n", 10)
+    world.quota("a", least=4, most=40)
+    world.pod("greedy", "", 10, node="n")
+    world.trees.refresh_all()
+    info = world.trees.quota("a")
+    assert info is not None
+    assert str(info.auto_scale_min["cpu"]) == "0"
+    again = rebuilt(world.cluster).shared(QuotaTrees, world.trees.settings)
+    assert world.trees.snapshot() == again.snapshot()
