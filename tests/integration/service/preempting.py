@@ -1,7 +1,7 @@
 """A cluster in which pods preempt, beside a scheduler that knows nothing of gangs and quotas."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ LAYERS = [
 ]
 
 
-def profiles(plugin: str, args: Document, others: Sequence[str] = ()) -> Document:
-    plugins = {"multiPoint": {"enabled": [{"name": name} for name in (*others, plugin)]}}
+def profiles(plugin: str, args: Document) -> Document:
+    plugins = {"multiPoint": {"enabled": [{"name": plugin}]}}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -123,17 +123,11 @@ class Stage:
 
 @asynccontextmanager
 async def cluster(
-    folder: Path,
-    args: Document,
-    nodes: int,
-    *,
-    plugin: str = "Coscheduling",
-    others: Sequence[str] = (),
-    **victims: Any,
+    folder: Path, args: Document, nodes: int, *, plugin: str = "Coscheduling", **victims: Any
 ) -> AsyncIterator[Stage]:
-    """Run koordpy with a plugin that has arguments, and others, and a scheduler that calls it."""
+    """Run koordpy with one plugin, and a scheduler that calls it."""
     written = folder / "profiles.yaml"
-    written.write_text(yaml.safe_dump(profiles(plugin, args, others)))
+    written.write_text(yaml.safe_dump(profiles(plugin, args)))
     async with ApiServer(crds=[data.deploy("crds")]) as server:
         client = Client(Connection.find(None, None, server.url))
         stage = Stage(client)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from koordpy.api.koordinator import ElasticQuota, PodGroup
+from koordpy.api.koordinator import ElasticQuota
 
 from .preempting import Stage, cluster
 
@@ -106,21 +106,3 @@ async def test_what_kube_scheduler_would_evict_for_a_pod_over_its_quota_stays(tm
         await stage.until(lambda: stage.bound("fine", 1), "a pod within its quota does not preempt")
         left = {name for name in await stage.pods() if name.startswith("low-")}
         assert len(left) == 1
-
-
-async def test_the_members_of_a_gang_make_room_in_their_quota_one_after_the_other(
-    tmp_path: Path,
-) -> None:
-    """Each of them alone would have room after the first eviction; the gang has not."""
-    async with cluster(tmp_path, DEFAULTS, nodes=2, plugin="ElasticQuota", others=["Coscheduling"]) as stage:
-        await free(stage, "n1", "n2")
-        await add_quota(stage, "a", "1")
-        for name, quota, node in (("a1", "a", "n1"), ("b1", "b", "n1"), ("a2", "a", "n2"), ("b2", "b", "n2")):
-            await add_running(stage, name, quota, node)
-        await stage.create(PodGroup, {"metadata": {"name": "g"}, "spec": {"minMember": 2}}, "default")
-        labels = {LABEL: "a", "pod-group.scheduling.sigs.k8s.io": "g"}
-        for number in range(2):
-            await stage.add_pod(f"g-{number}", "500m", "high", labels)
-        await stage.until(lambda: stage.bound("g", 2), "the gang is not bound")
-        left = (await stage.pods()).keys()
-        assert left == {"b1", "b2", "g-0", "g-1"}

@@ -4,7 +4,6 @@ Source: Koordinator, `pkg/scheduler/plugins/elasticquota/preempt.go`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import numpy as np
 
@@ -25,8 +24,6 @@ from ..state.pod_accounts import is_non_preemptible
 from ..state.trees import QuotaTrees
 from .quota_limit import PathLimit, QuotaLimit, Step
 
-NAME: Final = "ElasticQuota"
-
 
 class QuotaPreemption:
     """Preempts within quotas. Victims are evicted before the scheduler goes on."""
@@ -35,7 +32,7 @@ class QuotaPreemption:
         self._args, self._handle, self._trees, self._check = args, handle, trees, check
         self._checks_parents = args.enable_check_parent_quota
         self.evaluator = Evaluator(
-            NAME,
+            "ElasticQuota",
             handle,
             Rules(
                 min_candidate_nodes_percentage=100,
@@ -58,7 +55,7 @@ class QuotaPreemption:
     ) -> tuple[PostFilterResult | None, Status]:
         """Evict pods of the same quota for a pod that found no node."""
         if not outcome.prefilter.is_success:
-            prepared = self._prepared(pod) or self._planned_with_others(state, outcome)
+            prepared = self._prepared(pod)
             if prepared is None:
                 return None, Status.unschedulable()
             state, outcome = prepared
@@ -76,24 +73,6 @@ class QuotaPreemption:
         if before.status.code is not Code.UNSCHEDULABLE:
             return None
         return state, FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), prefilter=before.status)
-
-    def _planned_with_others(
-        self, state: CycleState, outcome: FilterOutcome
-    ) -> tuple[CycleState, FilterOutcome] | None:
-        """Go on with an attempt that this plugin rejected only because of others of the pod's job.
-
-        They took the room of the quota when the job was planned, and gave it back when it did not fit. Where
-        evictions must fit the quota, they have to do so for the whole job at once.
-        """
-        if self._args.preemption_fits_quota:
-            return None
-        snapshot, status = state.read(QUOTA_STATE), outcome.prefilter
-        if snapshot is None or snapshot.quota_info is None or status.plugin != NAME:
-            return None
-        if status.code is not Code.UNSCHEDULABLE:
-            return None
-        nodes = self._handle.nodes.all()
-        return state, FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), prefilter=status)
 
     def review(self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """Return the proposals after which the pod would have room in its quota.
