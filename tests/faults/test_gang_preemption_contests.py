@@ -13,6 +13,7 @@ gangs are victims like others: a gang that was whole once may lose some of its p
 import asyncio
 import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ PRIORITIES = {"medium": 50, "high": 100}
 GUARDED = {"app": "guarded"}
 """Labels of pods that a PodDisruptionBudget covers."""
 PROTECTED = ({LABEL_DISABLE_PREEMPTIBLE: "true"}, {LABEL_QUOTA_PREEMPTIBLE: "false"})
-RECOMMENDED = {"enablePreemption": True, "preemptionJointFit": True, "preemptionConsidersPDBs": True}
+KOORDINATOR = {"enablePreemption": True}
+RECOMMENDED = {**KOORDINATOR, "preemptionJointFit": True, "preemptionConsidersPDBs": True}
 
 
 class Preempting(Gangs):
@@ -175,7 +177,7 @@ def preemptor_of(pod: Pod) -> str:
     return ""
 
 
-async def contests(cluster: Preempting) -> None:
+async def contests(cluster: Preempting, *, is_recommended: bool = True) -> None:
     """Important gangs arrive one after the other, of either priority; some end."""
     rng = cluster.rng
     await cluster.start(nodes(5, 4))
@@ -192,11 +194,12 @@ async def contests(cluster: Preempting) -> None:
         cluster.fail(0.0)
         await cluster.settle(QUIET, LIMIT)
         cluster.assert_victims_were_allowed()
-        if not (failing or is_killed):
+        if is_recommended and not (failing or is_killed):
             cluster.assert_nobody_was_evicted_twice()
             await cluster.assert_nobody_was_evicted_in_vain()
-        await cluster.assert_no_gang_waits_that_could_preempt()
-        await cluster.assert_nobody_is_nominated()
+        if is_recommended:
+            await cluster.assert_no_gang_waits_that_could_preempt()
+            await cluster.assert_nobody_is_nominated()
         won += len((await cluster.bound()).keys() & cluster.minimum.keys())
         if cluster.minimum and rng.random() < 0.5:
             await cluster.remove_gang(rng.choice(sorted(cluster.minimum)))
@@ -210,3 +213,9 @@ async def contests(cluster: Preempting) -> None:
 @pytest.mark.parametrize("seed", range(CONTESTS or 3))
 def test_gangs_that_preempt_evict_no_more_than_they_need_and_are_bound(seed: int, tmp_path: Path) -> None:
     play(tmp_path, seed, contests, kind=Preempting, **RECOMMENDED)
+
+
+@pytest.mark.parametrize("seed", range(CONTESTS or 3))
+def test_preemption_as_in_koordinator_ends(seed: int, tmp_path: Path) -> None:
+    """Members are not checked beside each other there: pods may be evicted in vain, but not for ever."""
+    play(tmp_path, seed, partial(contests, is_recommended=False), kind=Preempting, **KOORDINATOR)

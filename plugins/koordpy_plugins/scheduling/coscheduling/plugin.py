@@ -41,6 +41,7 @@ from koordpy.scheduling.interface import (
     PostBind,
     PostFilter,
     PreBind,
+    Preempt,
     PreEnqueue,
     PreFilter,
     PreScore,
@@ -50,6 +51,7 @@ from koordpy.scheduling.interface import (
     Reserve,
     Score,
     SignPlugin,
+    Victims,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
@@ -86,6 +88,7 @@ class Coscheduling(
     PreFilter,
     FindOneNode,
     PostFilter,
+    Preempt,
     AfterPostFilter,
     PreScore,
     Score,
@@ -136,7 +139,7 @@ class Coscheduling(
             self.name, handle, self.cache, self.holder, self.rounds, self.waiting, self._conditions
         )
         self._preemption = GangPreemption(
-            args, handle, self.cache, self.rounds, self._jobs, self._placement, layouts
+            args, handle, self.cache, self.rounds, self._jobs, self.waiting, self._placement, layouts
         )
         self._waking = GangWaking(self.cache, handle.cluster.store(Pod))
         if handle.network_topology is not None and args.aware_network_topology:
@@ -231,6 +234,10 @@ class Coscheduling(
         return plan or "", status
 
     # --- no node ---------------------------------------------------------------------------------
+
+    def preempt(self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """Evict nobody for a pod that could not be bound anyway, and would preempt again and again."""
+        return {} if self.waiting.is_in_vain(pod) else victims
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome

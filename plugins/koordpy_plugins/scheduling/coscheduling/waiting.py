@@ -53,6 +53,11 @@ class GangWaiting:
         self._holder.end(SUCCEEDED)
         return SUCCESS
 
+    def is_in_vain(self, pod: Pod) -> bool:
+        """Return whether a pod would wait in Permit for a gang of its group that does not exist."""
+        gang = self._cache.gang_of(pod)
+        return gang is not None and any(id_ not in self._cache.gangs for id_ in gang.settings.group)
+
     def _allow(self, gang: Gang) -> None:
         self._handle.auditor.gang_result(gang.settings.group_id, RecordType.SCHEDULED)
         group = gang.settings.group

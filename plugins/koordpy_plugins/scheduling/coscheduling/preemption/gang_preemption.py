@@ -17,6 +17,7 @@ from ..state.context import SchedulingContext
 from ..state.gang_cache import GangCache
 from ..topology.layouts import Layouts
 from ..topology.placement import PROBING, NetworkPlacement
+from ..waiting import GangWaiting
 from .job_preemption import JobPreemption, Options, Solver, is_rejected_elsewhere
 from .network import NetworkSolver
 from .preemptor import Preemptor, WaitingMember
@@ -32,18 +33,16 @@ class GangPreemption:
         cache: GangCache,
         rounds: GangRounds,
         jobs: GangJobs,
+        waiting: GangWaiting,
         network: NetworkPlacement,
         layouts: Layouts,
     ) -> None:
         self._handle, self._cache, self._rounds, self._jobs = handle, cache, rounds, jobs
+        self._waiting = waiting
         self._network, self._layouts = network, layouts
         self._preemption = JobPreemption(
             handle,
-            Options(
-                joint_fit=args.preemption_joint_fit,
-                considers_pdbs=args.preemption_considers_pdbs,
-                joint_at_standstill=True,
-            ),
+            Options(joint_fit=args.preemption_joint_fit, considers_pdbs=args.preemption_considers_pdbs),
         )
 
     async def post_filter(
@@ -60,6 +59,10 @@ class GangPreemption:
                 return None, begun
             state, context, preemptor = begun
         result, status = await self._preemption.preempt(state, preemptor, outcome, self._solver(context))
+        if status.is_success and (gang := self._cache.gang_of(pod)) is not None:
+            # If the group still does not fit, its members keep each other off the nodes that they were
+            # nominated to one by one: evictions as in the first attempt would go on for ever.
+            gang.group.preempts_jointly = True
         if not self._handle.is_scheduler:
             self._audit(state, preemptor)
         if status.message:
@@ -74,7 +77,7 @@ class GangPreemption:
         Members that were placed before it are not on their nodes any more. What another plugin rejects
         whatever the node is, its quota say, is for that plugin to make room for.
         """
-        if is_rejected_elsewhere(outcome):
+        if is_rejected_elsewhere(outcome) or self._waiting.is_in_vain(pod):
             return Status.unschedulable()
         gang, context, pending = self._cache.gang_of(pod), None, None
         if gang is not None and not gang.needs_no_minimum:
@@ -126,7 +129,9 @@ class GangPreemption:
             WaitingMember(member, self._handle.nodes.placed_on(member.metadata.uid) or "")
             for member in self._cache.waiting_pods(context.gangs)
         ]
-        return Preemptor.group(context.group_id, latest, pending, waiting, context)
+        gang = self._cache.gang_of(pod)
+        is_joint = gang is not None and gang.group.preempts_jointly
+        return Preemptor.group(context.group_id, latest, pending, waiting, context, is_joint=is_joint)
 
     def _latest(self, pod: Pod) -> Pod:
         known = self._handle.cluster.store(Pod).by_key(pod.metadata.key)

@@ -55,14 +55,10 @@ class Options:
     PreFilter refuses preempt nothing, pods that terminate already are used first, and pods that are about to
     be bound are spared: what is evicted suffices. With `considers_pdbs` pods whose eviction violates no
     PodDisruptionBudget go first.
-
-    With `joint_at_standstill` the members are placed beside each other only where nobody is evicted
-    otherwise: each of them fits alone then, and nominated to the same node they keep each other off it.
     """
 
     joint_fit: bool = False
     considers_pdbs: bool = False
-    joint_at_standstill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,8 @@ class JobPreemption:
     def __init__(self, handle: Handle, options: Options | None = None) -> None:
         self._handle, self._options = handle, options or Options()
         self._jointly: JobPreemption | None = None
-        if self._options.joint_at_standstill and not self._options.joint_fit:
+        """For jobs whose members are checked together although the options say otherwise."""
+        if not self._options.joint_fit:
             self._jointly = JobPreemption(handle, replace(self._options, joint_fit=True))
         self._executor = Executor(JOB_REJECT, handle)
         self._nominations = Nominations(handle)
@@ -150,9 +147,10 @@ class JobPreemption:
             found.reason = reasons.NO_NODES
             return None, Status.failed(found.reason)
         try:
-            decision = self._decide(state, preemptor, outcome, statuses, solver, found)
-            if self._jointly is not None and decision is not None and not decision.victims:
-                decision = self._jointly._decide(state, preemptor, outcome, statuses, solver, found)
+            decide = (
+                self._jointly._decide if self._jointly is not None and preemptor.is_joint else self._decide
+            )
+            decision = decide(state, preemptor, outcome, statuses, solver, found)
         except VictimsUnknown as failure:
             found.reason, found.victim_error = reasons.VICTIMS_FAILED, str(failure)
             return None, failure.status

@@ -27,7 +27,8 @@ class Preemptor:
     """The pods for which others are evicted.
 
     `key` is the ID of the gang group, or the key of the pod. `trigger` is the pod that found no node; it need
-    not be a member. `pending` are the members without a node, `waiting` those that wait in Permit.
+    not be a member. `pending` are the members without a node, `waiting` those that wait in Permit. With
+    `is_joint` the members are checked together, whatever the options are.
     """
 
     key: str
@@ -35,6 +36,7 @@ class Preemptor:
     pending: Sequence[Pod]
     waiting: Sequence[WaitingMember] = ()
     round: Round | None = None
+    is_joint: bool = False
 
     @property
     def size(self) -> int:
@@ -48,10 +50,17 @@ class Preemptor:
 
     @classmethod
     def group(
-        cls, key: str, trigger: Pod, pending: Sequence[Pod], waiting: Sequence[WaitingMember], round_: Round
+        cls,
+        key: str,
+        trigger: Pod,
+        pending: Sequence[Pod],
+        waiting: Sequence[WaitingMember],
+        round_: Round,
+        *,
+        is_joint: bool = False,
     ) -> "Preemptor":
         """Return the job of a gang group; members are tried in the order of their keys."""
-        return cls(key, trigger, sorted(pending, key=lambda pod: pod.metadata.key), waiting, round_)
+        return cls(key, trigger, sorted(pending, key=lambda pod: pod.metadata.key), waiting, round_, is_joint)
 
 
 @dataclass(slots=True)

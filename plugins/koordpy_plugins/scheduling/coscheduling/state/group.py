@@ -22,6 +22,7 @@ class GangGroup:
         "id",
         "is_initialized",
         "once_satisfied",
+        "preempts_jointly",
         "representative",
         "waiting_gangs",
     )
@@ -39,6 +40,8 @@ class GangGroup:
         """The IDs of gangs with pods that wait in Permit."""
         self.representative = ""
         """The key of the only pod that may be queued on behalf of the group."""
+        self.preempts_jointly = False
+        """Whether pods were evicted for it already: from then on its members are checked together."""
         self.binding_members: frozenset[str] = frozenset()
         """The UIDs of the pods that were allowed to be bound together."""
 

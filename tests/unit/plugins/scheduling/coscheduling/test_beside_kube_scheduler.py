@@ -16,6 +16,8 @@ from koordpy.api.gang.settings import (
 )
 from koordpy.api.koordinator import PodGroup
 from koordpy.api.scheme import decode
+from koordpy.scheduling.interface import Victims
+from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.profiles.registry import installed
 from koordpy_plugins.scheduling.coscheduling.plugin import Coscheduling
 from koordpy_plugins.scheduling.coscheduling.waiting import MEMBER_COUNT
@@ -227,3 +229,16 @@ async def test_a_gang_that_counts_waiting_pods_alone_is_planned_whole_again() ->
     binds = [gangs.bind(name, gangs.node_for(name)) for name in late]
     assert await asyncio.gather(*binds) == ["", ""]
     assert gangs.is_clean()
+
+
+def test_nobody_is_evicted_for_a_pod_that_would_wait_for_a_gang_that_does_not_exist() -> None:
+    """It is nominated, waits in Permit until its time is over, loses its place, and preempts again."""
+    w = GangCluster()
+    group = {ANNOTATION_GROUPS: json.dumps(["default/a", "default/b"])}
+    w.create("a", range(1), 1, **group)
+    pod = w.pods.get("default", "a-0")
+    assert pod is not None
+    proposal = {"n0": Victims([decode(Pod, pod_document("victim"))])}
+    assert w.plugin.preempt(CycleState(), pod, proposal) == {}
+    w.create("b", range(1), 1, **group)
+    assert w.plugin.preempt(CycleState(), pod, proposal) == proposal

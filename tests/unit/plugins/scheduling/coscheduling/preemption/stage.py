@@ -127,14 +127,18 @@ class Stage:
     def remove(self, name: str) -> None:
         self.cluster.store(Pod).discard(f"default/{name}")
 
-    async def preempt(self, trigger: str = "g1") -> tuple[PostFilterResult | None, Status]:
+    async def preempt(
+        self, trigger: str = "g1", *, is_joint: bool = False
+    ) -> tuple[PostFilterResult | None, Status]:
         """Preempt in a new round for the gang, whose trigger pod was refused by every node."""
         nodes = self.handle.nodes.all()
         refused = Refusals("", np.arange(len(nodes)), Verdict.of([Status.unschedulable("full")] * len(nodes)))
         state = self.framework.new_state()
         pending = [self.pod(name) for name in self.members]
         self.framework.run_pre_filter(state, self.pod(trigger), nodes)
-        preemptor = Preemptor.group("default/gang", self.pod(trigger), pending, (), Attempted())
+        preemptor = Preemptor.group(
+            "default/gang", self.pod(trigger), pending, (), Attempted(), is_joint=is_joint
+        )
         self.found = Findings(preemptor)
         outcome = FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), [refused])
         return await self.preemption.preempt(state, preemptor, outcome, found=self.found)

@@ -41,14 +41,17 @@ async def test_with_a_joint_check_each_member_gets_room() -> None:
     assert sorted(stage.api.deleted) == ["low-n1", "low-n2"]
 
 
-async def test_members_that_keep_each_other_off_a_node_are_checked_together() -> None:
-    """In Koordinator nobody else is evicted, and they are nominated to the same node forever."""
-    stage = Stage(2, options=Options(joint_at_standstill=True))
+async def test_a_job_may_be_checked_together_whatever_the_options_are() -> None:
+    """In Koordinator nobody else is evicted, and the members are nominated to the same node for ever."""
+    stage = Stage(2)
     stage.add_gang(2)
     await stage.preempt()
     assert stage.api.deleted == ["low-n1"]
     stage.remove("low-n1")
-    _, status = await stage.preempt()
+    await stage.preempt()
+    assert stage.nominations() == {"g1": "n1", "g2": "n1"}
+    assert stage.api.deleted == ["low-n1"]
+    _, status = await stage.preempt(is_joint=True)
     assert status.is_success
     assert stage.nominations() == {"g1": "n1", "g2": "n2"}
     assert stage.api.deleted == ["low-n1", "low-n2"]
