@@ -283,14 +283,7 @@ class Competing:
 
     async def create(self, type_: type[KubeObject], name: str, spec: Document, **meta: Any) -> None:
         """Create an object of a namespace."""
-        resource = resource_of(type_)
-        document = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {"name": name, **meta},
-            "spec": spec,
-        }
-        await self.client.create_raw(resource, NAMESPACE, document)
+        await create(self.client, type_, NAMESPACE, name, spec, **meta)
 
     async def add_pod(self, document: Document) -> None:
         """Create a pod."""
@@ -396,6 +389,34 @@ async def take_turns(
         [act] = rng.choices(actions, weights)
         await act()
         await asyncio.sleep(3 * rng.random() ** 3)
+
+
+def profile(**args: Document) -> Document:
+    """Return a scheduler configuration with plugins and their arguments, by name, and NodeResourcesFit."""
+    plugins = {
+        "multiPoint": {"enabled": [{"name": name} for name in args]},
+        "filter": {"enabled": [{"name": "NodeResourcesFit"}]},
+    }
+    config = [{"name": name, "args": given} for name, given in args.items()]
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": config}],
+    }
+
+
+async def create(
+    client: Client, type_: type[KubeObject], namespace: str, name: str, spec: Document, **meta: Any
+) -> None:
+    """Create an object."""
+    resource = resource_of(type_)
+    document = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, **meta},
+        "spec": spec,
+    }
+    await client.create_raw(resource, namespace, document)
 
 
 def pod_document(

@@ -10,7 +10,7 @@ from koordpy.api.core import Pod
 from koordpy.api.gang.membership import gang_name
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedLoop
-from tests.faults.competing import NAMESPACE, Competing, Document, cpus, pod_document
+from tests.faults.competing import NAMESPACE, Competing, Document, cpus, pod_document, profile
 
 GANG = "gang.scheduling.koordinator.sh/"
 WAIT = 60.0
@@ -20,22 +20,6 @@ QUIET = 120.0
 LIMIT = 3600.0
 
 
-def profile(**args: Any) -> Document:
-    """Return a scheduler configuration with Coscheduling."""
-    chain = {"filter": {"enabled": [{"name": "NodeResourcesFit"}]}}
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [
-            {
-                "schedulerName": "default-scheduler",
-                "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}, **chain},
-                "pluginConfig": [{"name": "Coscheduling", "args": {"defaultTimeout": "60s", **args}}],
-            }
-        ],
-    }
-
-
 class Gangs(Competing):
     """A cluster in which gangs compete."""
 
@@ -43,7 +27,9 @@ class Gangs(Competing):
         self, loop: SimulatedLoop, folder: Path, seed: int, *, replicas: int = 1, **args: Any
     ) -> None:
         """`args` are those of Coscheduling."""
-        super().__init__(loop, folder, seed, profile(**args), replicas=replicas)
+        super().__init__(
+            loop, folder, seed, profile(Coscheduling={"defaultTimeout": "60s", **args}), replicas=replicas
+        )
         self.minimum: dict[str, int] = {}
         self.partly_since: dict[str, float] = {}
         self.partly_for: dict[str, float] = {}

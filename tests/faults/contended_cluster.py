@@ -28,10 +28,11 @@ from koordpy_plugins.scheduling.coscheduling.plugin import Coscheduling
 from koordpy_plugins.scheduling.elasticquota.plugin import ElasticQuota as ElasticQuotaPlugin
 from koordpy_plugins.scheduling.elasticquota.state.amounts import exceeded, plus
 from tests.eventually import PATIENCE
-from tests.faults.competing import FORGOTTEN, Witness, cpus, milli, pod_document
+from tests.faults.competing import FORGOTTEN, Witness, cpus, create, milli, pod_document, profile
 from tests.faults.rebuilt import leftovers, memory, rebuilt
 from tests.faults.served_extender import Document, ServedExtender
 from tests.processes import leads
+from tests.unit.scheduling.worlds import bind_body
 
 P = TypeVar("P")
 
@@ -47,21 +48,6 @@ RETRY = 10.0
 """Seconds after which kube-scheduler tries all pods again, in the end."""
 ROUNDS = 60
 """After so many rounds of attempts without a fault nothing may change any more."""
-
-
-def profile(coscheduling: Document, quotas: Document) -> Document:
-    """Return a scheduler configuration with both plugins."""
-    named = [{"name": "Coscheduling"}, {"name": "ElasticQuota"}]
-    plugins = {"multiPoint": {"enabled": named}, "filter": {"enabled": [{"name": "NodeResourcesFit"}]}}
-    config = [
-        {"name": "Coscheduling", "args": {"defaultTimeout": f"{WAIT:g}s", **coscheduling}},
-        {"name": "ElasticQuota", "args": quotas},
-    ]
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": config}],
-    }
 
 
 class ContendedCluster(ServedExtender):
@@ -107,7 +93,9 @@ class ContendedCluster(ServedExtender):
         self.witness.checks.append(self._exceeded)
 
     def configured(self) -> Document:
-        return profile(self.coscheduling, self.quotas)
+        return profile(
+            Coscheduling={"defaultTimeout": f"{WAIT:g}s", **self.coscheduling}, ElasticQuota=self.quotas
+        )
 
     async def start(self) -> None:
         await self.server.load()
@@ -167,14 +155,7 @@ class ContendedCluster(ServedExtender):
         self, type_: type[KubeObject], name: str, spec: Document, *, namespace: str = NAMESPACE, **meta: Any
     ) -> None:
         """Create an object."""
-        resource = resource_of(type_)
-        document = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {"name": name, **meta},
-            "spec": spec,
-        }
-        await self.client.create_raw(resource, namespace, document)
+        await create(self.client, type_, namespace, name, spec, **meta)
 
     async def add_pod(self, document: Document) -> None:
         """Create a pod, unless there is one of that name."""
@@ -246,18 +227,10 @@ class ContendedCluster(ServedExtender):
         self.binds[uid] = node, task, gone
 
     async def _bound(self, extender: Extender, document: Document, node: str, gone: asyncio.Event) -> str:
-        meta = document["metadata"]
-        body = {
-            "PodName": meta["name"],
-            "PodNamespace": meta["namespace"],
-            "PodUID": meta["uid"],
-            "Node": node,
-        }
-
         async def hung_up() -> None:
             await gone.wait()
 
-        return str(json.loads(await extender.bind(json.dumps(body).encode(), hung_up))["Error"])
+        return str(json.loads(await extender.bind(bind_body(document, node), hung_up))["Error"])
 
     def binds_now(self) -> int:
         """Forget bind calls that have ended; return how many are left."""

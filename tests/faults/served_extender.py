@@ -31,6 +31,7 @@ from koordpy.scheduling.extender.extender import Extender
 from koordpy.simulation.inprocess import ServerChannel
 from tests.faults.weather import Weather
 from tests.processes import extender_of, serve_process
+from tests.unit.scheduling.worlds import bind_body
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -184,14 +185,7 @@ class ServedExtender:
 
     async def bind_call(self, document: Document, node: str) -> str:
         """Call bind; return the error."""
-        meta = document["metadata"]
-        body = {
-            "PodName": meta["name"],
-            "PodNamespace": meta["namespace"],
-            "PodUID": meta["uid"],
-            "Node": node,
-        }
-        return str(json.loads(await self.extender.bind(json.dumps(body).encode()))["Error"])
+        return str(json.loads(await self.extender.bind(bind_body(document, node)))["Error"])
 
 
 def shipped_profiles(*, light: bool) -> Document:

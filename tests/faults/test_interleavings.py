@@ -17,6 +17,7 @@ from koordpy.api.scheme import resource_of
 from koordpy.lib import simulated_time
 from koordpy_plugins.scheduling.elasticquota.controllers.overuse_revoke import QuotaOverUsedRevokeController
 from koordpy_plugins.scheduling.elasticquota.plugin import ElasticQuota as ElasticQuotaPlugin
+from tests.faults.competing import profile
 from tests.faults.interleaving import NAMESPACE, Choices, Document, SmallCluster
 
 STEPS = int(os.environ.get("KOORDPY_INTERLEAVINGS", "0"))
@@ -24,21 +25,6 @@ STEPS = int(os.environ.get("KOORDPY_INTERLEAVINGS", "0"))
 GANG = "gang.scheduling.koordinator.sh/"
 QUOTA = "quota.scheduling.koordinator.sh/"
 WAIT = 20.0
-
-
-def profile(plugin: str, args: Document) -> Document:
-    """Return a scheduler configuration with one plugin."""
-    plugins = {
-        "multiPoint": {"enabled": [{"name": plugin}]},
-        "filter": {"enabled": [{"name": "NodeResourcesFit"}]},
-    }
-    profile = {
-        "schedulerName": "default-scheduler",
-        "plugins": plugins,
-        "pluginConfig": [{"name": plugin, "args": args}],
-    }
-    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return {**kind, "profiles": [profile]}
 
 
 # --- gangs -------------------------------------------------------------------------------------------
@@ -142,7 +128,7 @@ def test_in_every_order_of_calls_a_group_is_bound_whole_and_none_partly(scope: s
         for choices in Choices():
             await one_contest(cluster, groups, choices, steps, fault, sum(nodes.values()))
 
-    run(explore, profile("Coscheduling", {"defaultTimeout": f"{WAIT:g}s"}))
+    run(explore, profile(Coscheduling={"defaultTimeout": f"{WAIT:g}s"}))
 
 
 def run(explore: Callable[[SmallCluster], Awaitable[None]], configured: Document) -> None:
@@ -268,4 +254,4 @@ def test_quotas_that_claim_from_each_other_in_a_circle_come_to_rest_in_every_ord
         for choices in Choices():
             await circle.one_run(choices)
 
-    run(explore, profile("ElasticQuota", REVOKING))
+    run(explore, profile(ElasticQuota=REVOKING))

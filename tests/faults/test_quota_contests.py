@@ -25,6 +25,7 @@ from tests.faults.competing import (
     Document,
     cpus,
     pod_document,
+    profile,
     take_turns,
 )
 
@@ -38,29 +39,13 @@ IMPORTANT = "important"
 """The priority class of pods that preempt others."""
 
 
-def profile(**args: Any) -> Document:
-    """Return a scheduler configuration with ElasticQuota."""
-    chain = {"filter": {"enabled": [{"name": "NodeResourcesFit"}]}}
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [
-            {
-                "schedulerName": "default-scheduler",
-                "plugins": {"multiPoint": {"enabled": [{"name": "ElasticQuota"}]}, **chain},
-                "pluginConfig": [{"name": "ElasticQuota", "args": args}],
-            }
-        ],
-    }
-
-
 class Quotas(Competing):
     """A cluster with quotas of one level below parents."""
 
     def __init__(
         self, loop: SimulatedLoop, folder: Path, seed: int, args: Document, *, replicas: int = 1
     ) -> None:
-        super().__init__(loop, folder, seed, profile(**args), replicas=replicas)
+        super().__init__(loop, folder, seed, profile(ElasticQuota=args), replicas=replicas)
         self.maximum: dict[str, int] = {}
         """Thousandths of a CPU by quota; one that was lowered counts when all know of it."""
         self.parent: dict[str, str] = {}
