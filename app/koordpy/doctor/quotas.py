@@ -9,11 +9,11 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.decoding import DecodeError
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quantity import UNSET, QuantityError
-from koordpy.api.quota.amounts import total
 from koordpy.api.quota.args import ElasticQuotaArgs
 from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM, QuotaInfo
 from koordpy.api.quota.validation import InvalidQuota
 from koordpy.api.quota.validation import check as check_alone
+from koordpy.api.resource_amounts import total
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part

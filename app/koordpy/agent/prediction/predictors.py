@@ -11,11 +11,11 @@ from typing import Final, Protocol
 from prometheus_client import Gauge
 
 from koordpy.api import extension, qos, resource_list
+from koordpy.api import resource_amounts as amounts
 from koordpy.api.core import Node, Pod
 from koordpy.api.meta import parse_time
 from koordpy.api.qos import PriorityClass
 from koordpy.api.quantity import Format, Quantity
-from koordpy.api.quota import amounts
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resource_names import CPU, MEMORY
 from koordpy.api.resources import pod_requests

@@ -1,37 +1,11 @@
-"""Arithmetic of resource lists: a missing name counts as 0.
+"""Comparisons of resource lists for quotas: a missing name counts as 0.
 
 Source: Kubernetes, `k8s.io/apiserver/pkg/quota/v1`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from koordpy.api.quantity import UNSET, Quantity
-from koordpy.api.resource_list import Quantities
-
-
-def total(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
-    """Return the sum of resource lists."""
-    result: Quantities = {}
-    for amounts in lists:
-        for name, amount in amounts.items():
-            result[name] = result.get(name, UNSET) + amount
-    return result
-
-
-def plus(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quantities:
-    """Return the sum of two resource lists; an amount that only one of them has keeps its text."""
-    result = dict(left)
-    for name, amount in right.items():
-        result[name] = result[name] + amount if name in result else amount
-    return result
-
-
-def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quantities:
-    """Return the larger amount of every name of either list."""
-    return {
-        name: max(left.get(name, right.get(name, UNSET)), right.get(name, left.get(name, UNSET)))
-        for name in sorted(left.keys() | right.keys())
-    }
 
 
 def fits(amounts: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> bool:

@@ -6,9 +6,10 @@ Source: Koordinator, `pkg/webhook/elasticquota/quota_topology_check.go` (`valida
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from koordpy.api.quota.amounts import fits, largest, total
+from koordpy.api.quota.amounts import fits
 from koordpy.api.quota.info import ROOT, QuotaInfo
 from koordpy.api.quota.validation import InvalidQuota
+from koordpy.api.resource_amounts import largest, total
 from koordpy.lib.feature_gates import FeatureGates
 
 from .pods import QuotaPods

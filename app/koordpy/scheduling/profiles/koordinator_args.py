@@ -6,7 +6,7 @@ still read: what Koordinator rejects is rejected, so that a file that loads here
 Koordinator, `pkg/scheduler/apis/config` (`v1/types.go`, `v1/defaults.go`, `validation`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from pydantic import Field
 
@@ -15,52 +15,17 @@ from koordpy.api.config_model import ConfigModel
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.plugin import PluginArgs
 
-SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated")
+from ..toolkit.scoring_strategy import ScoringStrategy, least_allocated
 
 _DEVICES = (extension.GPU_MEMORY_RATIO, extension.GPU_MEMORY, "koordinator.sh/rdma", "koordinator.sh/fpga")
-
-
-class ResourceSpec(ConfigModel):
-    """A scored resource and its weight."""
-
-    name: str
-    weight: int = 0
-
-
-class ScoringStrategy(ConfigModel):
-    """How nodes, NUMA nodes or devices are scored by utilization."""
-
-    type: str = ""
-    resources: tuple[ResourceSpec, ...] = Field(default=(), strict=False)
-
-    def problems(self, path: str, what: str) -> Iterable[FieldError]:
-        """Return the errors in a strategy; `what` is its name in Koordinator's messages."""
-        for place, spec in enumerate(self.resources):
-            if not 0 < spec.weight <= 100:
-                yield invalid(
-                    f"{path}.resources[{place}].weight",
-                    spec.weight,
-                    f"resource weight of {spec.name} not in valid range (0, 100]",
-                )
-        if self.type not in SCORING_STRATEGIES:
-            yield FieldError(
-                f"{path}.type",
-                f"{what} {self.type} is not supported, expected one of {', '.join(SCORING_STRATEGIES)}",
-            )
-
-
-def _least_allocated(names: Sequence[str]) -> ScoringStrategy:
-    return ScoringStrategy(
-        type="LeastAllocated", resources=tuple(ResourceSpec(name=name, weight=1) for name in names)
-    )
 
 
 class NodeNUMAResourceArgs(PluginArgs):
     """How CPUs are bound by default, and how nodes and their NUMA nodes are scored."""
 
     default_cpu_bind_policy: str = Field(default="FullPCPUs", alias="defaultCPUBindPolicy")
-    scoring_strategy: ScoringStrategy = _least_allocated(("cpu", "memory"))
-    numa_scoring_strategy: ScoringStrategy = _least_allocated(("cpu", "memory"))
+    scoring_strategy: ScoringStrategy = least_allocated(("cpu", "memory"))
+    numa_scoring_strategy: ScoringStrategy = least_allocated(("cpu", "memory"))
 
     def problems(self) -> Iterable[FieldError]:
         """Validate as Koordinator does."""
@@ -93,7 +58,7 @@ class DeviceShareArgs(PluginArgs):
     """How devices are scored, and special cases. `allocator` is deprecated and ignored."""
 
     allocator: str = ""
-    scoring_strategy: ScoringStrategy = _least_allocated(_DEVICES)
+    scoring_strategy: ScoringStrategy = least_allocated(_DEVICES)
     disable_device_numa_topology_alignment: bool = Field(
         default=False, alias="disableDeviceNUMATopologyAlignment"
     )

@@ -13,7 +13,7 @@ from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.meta import parse_time
 from koordpy.api.quantity import Quantity
-from koordpy.api.quota.amounts import plus
+from koordpy.api.resource_amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import DecodeError

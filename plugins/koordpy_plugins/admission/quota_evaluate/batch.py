@@ -12,7 +12,7 @@ from typing import Final
 from koordpy.admission.handler import Errored, RandomSource
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quantity import Quantity
-from koordpy.api.quota.amounts import plus
+from koordpy.api.resource_amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.lib import duration

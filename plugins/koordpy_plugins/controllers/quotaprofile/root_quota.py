@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from koordpy.api import extension, label_selector, resource_list
+from koordpy.api import resource_amounts as amounts
 from koordpy.api.core import Node
 from koordpy.api.koordinator import ElasticQuota, ElasticQuotaProfile
 from koordpy.api.quantity import ZERO, Format, Quantity
-from koordpy.api.quota import amounts
 from koordpy.api.resource_list import Quantities
 from koordpy.lib import go_float, go_json, int64
 

@@ -1,10 +1,11 @@
-"""Sums and comparisons of resource lists."""
+"""Comparisons of resource lists for quotas."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from koordpy.api.quantity import Quantity, parse
-from koordpy.api.quota.amounts import fits, largest, negative, plus, total
+from koordpy.api.quota.amounts import fits, negative
+from koordpy.api.resource_amounts import largest
 
 LISTS = st.dictionaries(
     st.sampled_from("abc"), st.integers(-1000, 1000).map(lambda number: parse(f"{number}m"))
@@ -18,21 +19,6 @@ def test_both_lists_fit_their_largest(left: dict[str, Quantity], right: dict[str
     assert fits(left, both)
     assert fits(right, both)
     assert all(amount in (left.get(name), right.get(name)) for name, amount in both.items())
-
-
-@given(st.lists(LISTS, max_size=4))
-def test_sum_does_not_depend_on_order(lists: list[dict[str, Quantity]]) -> None:
-    assert total(lists) == total(reversed(lists))
-
-
-@given(LISTS, LISTS)
-def test_two_lists_are_summed_name_by_name(left: dict[str, Quantity], right: dict[str, Quantity]) -> None:
-    assert plus(left, right) == total([left, right])
-
-
-def test_an_amount_that_one_list_has_keeps_its_text() -> None:
-    summed = plus({"a": parse("1.500"), "b": parse("1.500")}, {"b": parse("1.500"), "c": parse("1.500")})
-    assert {name: str(amount) for name, amount in summed.items()} == {"a": "1.500", "b": "3", "c": "1.500"}
 
 
 @given(LISTS)

@@ -8,9 +8,9 @@ from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.output_model import OutputModel
 from koordpy.api.quantity import UNSET, Quantity, parse
-from koordpy.api.quota.amounts import plus
 from koordpy.api.quota.info import DEFAULT, bound_namespaces
 from koordpy.api.quota.membership import oldest_first, quota_name
+from koordpy.api.resource_amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
 from koordpy.cluster.cluster import Cluster

@@ -1,15 +1,14 @@
 """Arithmetic of resource lists as the quota plugin needs it, where a missing name differs from 0.
 
-`koordpy.api.quota.amounts` has the arithmetic that both the plugin and admission use. Sums and comparisons
+`koordpy.api.resource_amounts` has the arithmetic that others use, too. Sums and comparisons
 are exact; only the runtime of quotas is computed with 64-bit integers (`integer`, `quantity`). Source:
 Kubernetes, `k8s.io/apiserver/pkg/quota/v1`; Koordinator, `runtime_quota_calculator.go`.
 """
 
-from collections.abc import Collection, Mapping
 from typing import Final
 
 from koordpy.api.quantity import MILLI, UNSET, Format, Quantity
-from koordpy.api.quota.amounts import plus
+from koordpy.api.resource_amounts import Amounts, equal, is_zero, masked, minus, minus_not_negative, plus
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resource_names import CPU, MEMORY
 
@@ -28,8 +27,6 @@ __all__ = [
     "quantity",
     "text",
 ]
-
-Amounts = Mapping[str, Quantity]
 
 _ZERO_MILLI: Final = Quantity.of_milli(0)
 _ZERO_BYTES: Final = Quantity.of(0, Format.BINARY_SI)
@@ -54,28 +51,9 @@ def _zero(name: str) -> Quantity:
     return _ZERO_BYTES if name == MEMORY else _ZERO
 
 
-def minus(left: Amounts, right: Amounts) -> Quantities:
-    """Return the difference; a name that only the right list has is negated."""
-    result = {name: amount - right[name] if name in right else amount for name, amount in left.items()}
-    for name, amount in right.items():
-        if name not in left:
-            result[name] = -amount
-    return result
-
-
-def minus_not_negative(left: Amounts, right: Amounts) -> Quantities:
-    """Return the difference with 0 for what would be negative."""
-    return {name: amount if amount.sign > 0 else _ZERO for name, amount in minus(left, right).items()}
-
-
 def not_negative(amounts: Amounts) -> Quantities:
     """Return the list with 0 for each negative amount."""
     return {name: amount if amount.sign >= 0 else _zero(name) for name, amount in amounts.items()}
-
-
-def masked(amounts: Amounts, names: Collection[str]) -> Quantities:
-    """Return the amounts of some names."""
-    return {name: amount for name, amount in amounts.items() if name in names}
 
 
 def at_least(amounts: Amounts, least: Amounts) -> Quantities:
@@ -91,16 +69,6 @@ def at_least(amounts: Amounts, least: Amounts) -> Quantities:
 def exceeded(amounts: Amounts, limits: Amounts) -> list[str]:
     """Return the names, sorted, whose amount exceeds its limit; a name without a limit is not limited."""
     return sorted(name for name, limit in limits.items() if name in amounts and amounts[name] > limit)
-
-
-def equal(left: Amounts, right: Amounts) -> bool:
-    """Return whether two lists have the same names and amounts: no amount differs from 0."""
-    return left is right or left == right
-
-
-def is_zero(amounts: Amounts) -> bool:
-    """Return whether all amounts are 0."""
-    return all(amount.is_zero for amount in amounts.values())
 
 
 def amount_of(amounts: Amounts, name: str) -> Quantity:

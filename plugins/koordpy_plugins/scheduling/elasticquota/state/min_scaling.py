@@ -6,7 +6,7 @@ Source: Koordinator, `pkg/scheduler/plugins/elasticquota/core/scale_minquota_whe
 from math import inf
 
 from koordpy.api.quantity import ZERO
-from koordpy.api.quota.amounts import plus
+from koordpy.api.resource_amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.lib import int64
 
