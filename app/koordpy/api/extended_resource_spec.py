@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from koordpy.lib import go_json
+
 from .decoding import MALFORMED
 from .quantity import Quantity, from_wire
 
@@ -106,16 +108,4 @@ def text(containers: Containers | None) -> str:
             for field, amounts in maps.items()
             if amounts
         }
-    return _go_json({"containers": written})
-
-
-_ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-
-
-def _go_json(value: Any) -> str:
-    """Encode JSON as Go does, which escapes HTML characters."""
-    plain = msgspec.json.encode(value).decode()
-    for character, escape in _ESCAPES.items():
-        if character in plain:
-            plain = plain.replace(character, escape)
-    return plain
+    return go_json.encode({"containers": written})

@@ -28,6 +28,15 @@ class ResourceStatus:
     cpuset: str = ""
     numa_nodes: tuple[NUMANodeResource, ...] = field(default=())
 
+    def text(self) -> str:
+        """Return the text of the annotation: fields in Koordinator's order, without empty ones."""
+        document: dict[str, Any] = {}
+        if self.cpuset:
+            document["cpuset"] = self.cpuset
+        if self.numa_nodes:
+            document["numaNodeResources"] = [_written(item) for item in self.numa_nodes]
+        return go_json.encode(document)
+
 
 _NONE = ResourceStatus()
 
@@ -55,3 +64,10 @@ def _numa_node(value: Any, place: str) -> NUMANodeResource:
         go_json.integer(document.get("node"), f"{place}.node", 32),
         None if resources is None else {name: from_wire(amount) for name, amount in resources.items()},
     )
+
+
+def _written(item: NUMANodeResource) -> dict[str, Any]:
+    document: dict[str, Any] = {"node": item.node}
+    if item.resources:
+        document["resources"] = {name: str(item.resources[name]) for name in sorted(item.resources)}
+    return document

@@ -1,8 +1,8 @@
-"""Values out of JSON, read as Go's decoder reads them into structs.
+"""Values out of JSON, read as Go's decoder reads them into structs; and JSON as Go writes it.
 
 Member names match in any case, the last one counts, unknown ones are ignored; null is the zero value. A value
 of a wrong type is an error, and so is a number with a fraction or an exponent where an integer is expected.
-Every function raises ValueError with the place and what was expected.
+Every function that reads raises ValueError with the place and what was expected.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,8 @@ class Fraction(str):
 
     __slots__ = ()
 
+
+_ESCAPES: Final = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=Fraction)
 _MALFORMED: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -76,3 +78,12 @@ def boolean(value: Any, place: str) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     raise ValueError(f"{place}: expected true or false")
+
+
+def encode(value: Any) -> str:
+    """Write a value: compact, members in their order, HTML characters escaped."""
+    plain = msgspec.json.encode(value).decode()
+    for character, escape in _ESCAPES.items():
+        if character in plain:
+            plain = plain.replace(character, escape)
+    return plain
