@@ -56,7 +56,7 @@ class RDMADeviceInject(Hook):
             return
         response.devices = [_device(CONNECTION_MANAGER)]
         for device in devices:
-            for address in device.virtual_functions or (device.id,):
+            for address in [each.bus_id for each in device.virtual_functions] or [device.id]:
                 response.devices.append(_device(self._verbs_of(address)))
 
     def _verbs_of(self, address: str) -> str:

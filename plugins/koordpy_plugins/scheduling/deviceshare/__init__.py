@@ -1,0 +1,1 @@
+"""DeviceShare: GPUs, RDMA cards and FPGAs, whole or in parts, as Device objects list them."""

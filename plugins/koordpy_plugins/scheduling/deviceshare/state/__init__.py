@@ -1,0 +1,1 @@
+"""What is known of the devices of nodes: totals, usage, places, partitions."""

@@ -1,0 +1,56 @@
+"""The amounts of a node's devices of one type, in exact integers: what allocations are computed with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from koordpy.api.quantity import Quantity
+
+from .exact import Exact, exact, is_zero, minus_not_negative
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of a device: `free` never exceeds the total, and what was only named by usage is 0."""
+
+    free: Exact
+    is_used: bool
+    """Whether anything of it is used."""
+
+
+def left_of(total: Exact, free: Exact) -> Left:
+    """Return what is left of a device with an amount offered as free.
+
+    What is offered beyond the total does not count, and nothing is left of what is not offered.
+    """
+    used = minus_not_negative(total, free)
+    if is_zero(used):
+        return Left(total, False)
+    return Left(minus_not_negative(total, used), True)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAmounts:
+    """By minor. `used` has the minors with any usage, be it 0; `left` those with a total."""
+
+    total: Mapping[int, Exact]
+    free: Mapping[int, Exact]
+    used: Mapping[int, Exact]
+    left: Mapping[int, Left]
+
+    @classmethod
+    def of(
+        cls,
+        total: Mapping[int, Mapping[str, Quantity]],
+        free: Mapping[int, Mapping[str, Quantity]],
+        used: Mapping[int, Mapping[str, Quantity]],
+    ) -> Self:
+        """Return quantities as exact integers."""
+        totals = {minor: exact(amounts) for minor, amounts in total.items()}
+        frees = {minor: exact(amounts) for minor, amounts in free.items()}
+        return cls(
+            totals,
+            frees,
+            {minor: exact(amounts) for minor, amounts in used.items()},
+            {minor: left_of(totals[minor], amounts) for minor, amounts in frees.items()},
+        )
