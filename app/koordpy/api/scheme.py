@@ -10,6 +10,7 @@ import msgspec
 from . import (
     core,
     device,
+    device_class,
     koordinator,
     network_topology,
     pod_groups,
@@ -165,6 +166,7 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             schedule_explanation.ScheduleExplanation,
         ),
         Resource("scheduling.koordinator.sh", "v1alpha1", "devices", "Device", False, device.Device),
+        Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False, device_class.DeviceClass),
         Resource(
             "scheduling.koordinator.sh",
             "v1alpha1",

@@ -11,6 +11,7 @@ from typing import Any
 
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
+from koordpy.api.device_class import DeviceClass
 from koordpy.api.koordinator import ElasticQuota, NodeMetric
 from koordpy.api.meta import KubeObject, format_time
 from koordpy.api.network_topology import ANNOTATION_SELECTOR
@@ -163,6 +164,13 @@ def elastic_quota(rng: Random, name: str) -> Document:
     }
 
 
+def device_class(rng: Random, name: str) -> Document:
+    """Return a class with an extended resource that another one may have too, or with none."""
+    at = format_time(NOW - timedelta(seconds=rng.randint(0, 2)))
+    spec = {"extendedResourceName": rng.choice(("x.io/gpu", "x.io/nic"))} if rng.random() < 0.7 else {}
+    return {"metadata": {"creationTimestamp": at}, "spec": spec}
+
+
 KINDS: Mapping[type[KubeObject], Kind] = {
     kind.type: kind
     for kind in (
@@ -171,6 +179,7 @@ KINDS: Mapping[type[KubeObject], Kind] = {
         Kind(NodeMetric, (*NODES, "n9"), node_metric),
         Kind(Reservation, RESERVATIONS, reservation),
         Kind(ElasticQuota, QUOTAS, elastic_quota),
+        Kind(DeviceClass, ("d1", "d2", "d3"), device_class),
     )
 }
 """The kinds of random objects that most state is derived from."""

@@ -23,6 +23,7 @@ from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState
+from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.cluster.node_set import NodeSet
 from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.pod_counts import PodCounts, PodMatch
@@ -223,6 +224,7 @@ CASES: dict[type[DerivedState], Case] = {
     NodeRequests: Case(lambda cluster: cluster.shared(NodeRequests)),
     UsageTotals: Case(lambda cluster: cluster.shared(UsageTotals)),
     SelectorCounts: Case(lambda cluster: cluster.shared(SelectorCounts), read=count_selected),
+    DeviceClasses: Case(lambda cluster: cluster.shared(DeviceClasses)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),
 }
 

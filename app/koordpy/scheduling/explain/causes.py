@@ -18,6 +18,7 @@ from koordpy.scheduling.profiles.in_tree import IN_TREE
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .cause import Cause, Certainty
+from .device_causes import device_causes, left_causes
 from .gangs.causes import gang_causes, unknown_gang
 from .gangs.report import GangReporter
 from .history import Histories, Life, created, unscheduled
@@ -54,7 +55,7 @@ class Causes:
         if certain:
             return [*certain, *shared]
         if life is not None and life.cycles:
-            return [*shared, *self._of_reservations(pod, life), self._between(pod, life)]
+            return [*shared, *self._of_last_attempt(pod, life), self._between(pod, life)]
         return [*shared, *self._never_sent(pod)]
 
     # --- from the pod ----------------------------------------------------------------------------
@@ -154,8 +155,14 @@ class Causes:
         )
 
     def shared(self, pod: Pod) -> list[Cause]:
-        """Return why a pod waits because of others: those of its gang, and of its quota."""
-        return [*self._of_gang(pod), *self._of_quota(pod)]
+        """Return why a pod waits because of others: those of its gang, of its quota, and kube-scheduler."""
+        return [*self._of_gang(pod), *self._of_quota(pod), *self._of_kube_scheduler(pod)]
+
+    def _of_kube_scheduler(self, pod: Pod) -> Iterator[Cause]:
+        """Say which of the pod's devices kube-scheduler allocates."""
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        if framework is not None:
+            yield from left_causes(framework.handle.cluster, pod)
 
     def _of_gang(self, pod: Pod) -> Iterator[Cause]:
         """Explain what the pod's gang waits for."""
@@ -178,11 +185,13 @@ class Causes:
             return
         yield from quota_causes(pod, explanation)
 
-    def _of_reservations(self, pod: Pod, life: Life) -> Iterator[Cause]:
-        """Explain how Reservations affected the last attempt, if it was rejected."""
+    def _of_last_attempt(self, pod: Pod, life: Life) -> Iterator[Cause]:
+        """Explain what NUMA nodes, devices and Reservations have to do with the last attempt's failure."""
         framework, last = self._profiles.of(pod.spec.scheduler_name), life.last_cycle
         if framework is not None and last is not None and not last.feasible:
-            yield from reservation_causes(framework.handle.cluster, pod, self._profiles.frameworks)
+            cluster = framework.handle.cluster
+            yield from device_causes(cluster, pod, last.message)
+            yield from reservation_causes(cluster, pod, self._profiles.frameworks)
 
     # --- never sent ------------------------------------------------------------------------------
 

@@ -1,0 +1,231 @@
+"""Why CPUs of NUMA nodes, and devices, keep a pod waiting, and which of them are not koordpy's to allocate.
+
+The reasons of attempts are Koordinator's: they count nodes. What they mean, and what the Device objects and
+labels of nodes show about it, is added here.
+"""
+
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.device import Device, DeviceInfo
+from koordpy.api.device_class import left_to_dynamic_resources
+from koordpy.api.extension import LABEL_GPU_ISOLATION_PROVIDER, LABEL_NODE_NUMA_TOPOLOGY_POLICY
+from koordpy.api.meta import KubeObject
+from koordpy.api.quantity import QuantityError
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.device_classes import DeviceClasses
+
+from .cause import Cause, Certainty
+
+T = TypeVar("T", bound=KubeObject)
+
+SHOWN: Final = 3
+"""The number of nodes that are named."""
+
+_TYPES: Final = ("gpu", "rdma", "fpga")
+
+_MEANINGS: Final = (
+    (
+        "node(s) NUMA Topology policy not match",
+        "NUMAPolicyConflict",
+        "the pod asks for another NUMA topology policy than nodes have",
+        f"ask for the policy of the nodes (label {LABEL_NODE_NUMA_TOPOLOGY_POLICY}), or for none",
+    ),
+    (
+        "node(s) missing NUMA resources",
+        "NUMAResourcesMissing",
+        "a NUMA topology policy applies, and the NodeResourceTopology of nodes has no zones of NUMA nodes",
+        "let the node agent report the topology (gate NodeTopologyReport)",
+    ),
+    (
+        "node(s) invalid CPU Topology",
+        "CPUTopologyMissing",
+        "nodes have no NodeResourceTopology with the topology of their CPUs, so no CPUs can be bound there",
+        "let the node agent report the topology (gate NodeTopologyReport)",
+    ),
+    (
+        "node(s) requested cpus not multiple cpus per core",
+        "CPUsNotWholeCores",
+        "the pod must have whole physical cores and requests a number of CPUs that does not fill them",
+        "request a multiple of the threads of a core, or another bind policy",
+    ),
+    (
+        "node(s) cpu bind policy conflicts with pod's required cpu bind policy",
+        "CPUBindPolicyConflict",
+        "the bind policy of nodes (label, or kubelet's static policy) is another than the pod requires",
+        "prefer the bind policy (preferredCPUBindPolicy) instead of requiring it",
+    ),
+    (
+        "the requested CPUs must be integer",
+        "CPUsNotWhole",
+        "CPUs are bound to the pod, and it requests a fraction of one",
+        "request whole CPUs, or remove the bind policy from the annotation resource-spec",
+    ),
+    (
+        "not enough cpus available to satisfy request",
+        "CPUsBound",
+        "nodes have the CPUs, but other pods are bound to too many of them, or they are reserved on the node",
+        "wait until pods with bound CPUs end; GET /apis/v1/plugins/NodeNUMAResource shows who has which",
+    ),
+    (
+        "insufficient CPUs to satisfy required cpu bind policy",
+        "CPUsBound",
+        "enough CPUs are free on nodes, but not in the arrangement that the pod requires",
+        "prefer the bind policy (preferredCPUBindPolicy) instead of requiring it, or wait",
+    ),
+    (
+        "node(s) Insufficient NUMA Node resources",
+        "NUMANodesFull",
+        "nodes have what the pod requests, but no allowed set of their NUMA nodes has it together",
+        "request less than one NUMA node has, or use a less strict NUMA topology policy",
+    ),
+    (
+        "Insufficient NUMA ",
+        "NUMANodesFull",
+        "nodes have what the pod requests, but their NUMA nodes do not have it where it must be",
+        "request less than one NUMA node has, or use a less strict NUMA topology policy",
+    ),
+    (
+        "node(s) missing GPU Partition Table",
+        "GPUPartitionsMissing",
+        "GPUs must be allocated as partitions, and the Device of nodes has no partition table",
+        "add the annotation scheduling.koordinator.sh/gpu-partitions to the Devices, or drop "
+        "gpu-partition-spec from the pod",
+    ),
+    (
+        "node(s) Unsupported number of GPU requests",
+        "GPUPartitionsMissing",
+        "the partition tables of nodes have no partition with as many GPUs as the pod requests",
+        "request a number that the partition table has (usually 1, 2, 4 or 8)",
+    ),
+    (
+        "Insufficient Partitioned GPU Devices",
+        "GPUPartitionsTaken",
+        "enough GPUs are free on nodes, but no whole partition of them is",
+        "wait until pods with GPUs of a partition end",
+    ),
+    (
+        "node(s) missing GPU Device Topology Tree",
+        "GPUTopologyMissing",
+        "the pod requires GPUs of one topology scope, and Devices do not have the topology of their GPUs",
+        "let the node agent report it, or drop requiredTopologyScope from the pod's hint",
+    ),
+    (
+        "node(s) Device Joint-Allocate rules violation",
+        "JointAllocationImpossible",
+        "enough devices are free on nodes, but not GPUs and the others at one PCIe switch",
+        "wait, or drop requiredScope from the annotation device-joint-allocate",
+    ),
+    (
+        "does not support GPU Share",
+        "GPUShareUnsupported",
+        "nodes have GPUs of a model that cannot be shared (gpuShareUnsupportedModels)",
+        "request whole GPUs, or nodes of another model",
+    ),
+    (
+        "no matched GPU shared resource template",
+        "GPUTemplateMissing",
+        "no template of the ConfigMap of GPU shared resource templates equals what the pod requests of a GPU",
+        "request what a template has; the ConfigMap is gpuSharedResourceTemplatesConfig of DeviceShareArgs",
+    ),
+    (
+        "invalid resource device requests",
+        "DeviceRequestInvalid",
+        "the requests are no combination that allocates devices",
+        "see the combinations in docs/devices.md",
+    ),
+)
+"""Part of a reason; name of the cause; what it means; what to do."""
+
+
+def left_causes(cluster: Cluster, pod: Pod) -> Iterator[Cause]:
+    """Say which devices of a pod kube-scheduler allocates, where DeviceClasses are followed."""
+    states = (shared.state for shared in cluster.states)
+    classes = next((state for state in states if isinstance(state, DeviceClasses)), None)
+    if classes is None:
+        return
+    try:
+        sentence = left_to_dynamic_resources(pod, classes.class_of)
+    except QuantityError:
+        return
+    if sentence:
+        yield _certain(
+            "LeftToDynamicResources",
+            sentence,
+            "if these devices keep the pod waiting, see the pod's conditions and its resource claims",
+        )
+
+
+def device_causes(cluster: Cluster, pod: Pod, message: str) -> Iterator[Cause]:
+    """Explain the reasons of the last attempt that concern NUMA nodes and devices; one cause of a name."""
+    named: set[str] = set()
+    for reason, cause, meaning, fix in _MEANINGS:
+        if reason in message and cause not in named:
+            named.add(cause)
+            yield _certain(cause, meaning, fix)
+    for type_ in _TYPES:
+        if f"Insufficient {type_} devices" in message or (type_ == "gpu" and "GPU Devices" in message):
+            yield _short_of(cluster, type_)
+    if "GPUIsolationProvider" in message:
+        yield _without_provider(cluster, pod)
+
+
+def _short_of(cluster: Cluster, type_: str) -> Cause:
+    """Explain too few devices of a type with what the Devices report."""
+    reporting = [device for device in _known(cluster, Device) if _of_type(device, type_)]
+    if not reporting:
+        return _certain(
+            "DevicesNotReported",
+            f"no Device object has a device of type {type_}: koordpy allocates only what Devices list",
+            "let the node agent report devices (its gates Accelerators, RDMADevices)",
+        )
+    ill = sorted(
+        device.metadata.name
+        for device in reporting
+        if any(not each.health for each in _of_type(device, type_))
+    )
+    if ill:
+        more = f" and {len(ill) - SHOWN} more" if len(ill) > SHOWN else ""
+        return _certain(
+            "DevicesUnhealthy",
+            f"devices of type {type_} are not healthy, and not allocated, on {', '.join(ill[:SHOWN])}{more}",
+            "see the conditions of the devices: kubectl get device NODE -o yaml",
+        )
+    return _certain(
+        "DevicesTaken",
+        f"{len(reporting)} nodes have devices of type {type_}, all healthy, and too few of them are free",
+        "wait until pods with devices end; GET /apis/v1/plugins/DeviceShare/nodeDeviceSummaries shows who "
+        "has which",
+    )
+
+
+def _of_type(device: Device, type_: str) -> list[DeviceInfo]:
+    return [each for each in device.spec.devices if each.type == type_]
+
+
+def _without_provider(cluster: Cluster, pod: Pod) -> Cause:
+    """Explain a pod that shares a GPU and names the provider of isolation between the sharers."""
+    wanted = pod.metadata.labels.get(LABEL_GPU_ISOLATION_PROVIDER, "")
+    have = [
+        node.metadata.name
+        for node in _known(cluster, Node)
+        if node.metadata.labels.get(LABEL_GPU_ISOLATION_PROVIDER) == wanted
+    ]
+    return _certain(
+        "GPUIsolationProviderAbsent",
+        f"the pod shares a GPU and must be isolated by {wanted}, which "
+        + (f"{len(have)} nodes have, and they do not suit" if have else "no node has"),
+        f"install {wanted} on nodes and label them {LABEL_GPU_ISOLATION_PROVIDER}={wanted}, or request whole "
+        "GPUs",
+    )
+
+
+def _known(cluster: Cluster, type_: type[T]) -> list[T]:
+    """Return the objects of a type, if something follows it."""
+    found = next((store for store in cluster.stores if store.type is type_), ())
+    return [each for each in found if isinstance(each, type_)]
+
+
+def _certain(cause: str, message: str, fix: str) -> Cause:
+    return Cause(cause=cause, certainty=Certainty.CERTAIN, message=message, fix=fix)

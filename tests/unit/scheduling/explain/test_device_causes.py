@@ -1,0 +1,108 @@
+"""What the reasons of NUMA nodes and devices mean, and which devices kube-scheduler allocates."""
+
+from typing import Any
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.device import Device
+from koordpy.api.device_class import DeviceClass
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.device_classes import DeviceClasses
+from koordpy.scheduling.explain.cause import Cause
+from koordpy.scheduling.explain.device_causes import device_causes, left_causes
+from koordpy.testing.objects import node, pod
+
+GPU_CLASS = {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}
+NO_GPUS = "0/2 nodes are available: 2 Insufficient gpu devices."
+
+
+def device(name: str, *health: bool, type_: str = "gpu") -> Device:
+    devices = [{"type": type_, "minor": minor, "health": is_well} for minor, is_well in enumerate(health)]
+    return decode(Device, {"metadata": {"name": name}, "spec": {"devices": devices}})
+
+
+def found(message: str, *objects: Any, labels: dict[str, str] | None = None) -> list[Cause]:
+    cluster = Cluster()
+    for type_ in (Node, Device):
+        cluster.store(type_)
+    for each in objects:
+        cluster.store(type(each)).apply(each)
+    return list(device_causes(cluster, pod("p", labels=labels or {}), message))
+
+
+def test_devices_that_no_object_lists_are_not_reported() -> None:
+    [cause] = found(NO_GPUS, device("a", True, type_="rdma"))
+    assert (cause.cause, "type gpu" in cause.message) == ("DevicesNotReported", True)
+
+
+def test_nodes_with_unhealthy_devices_of_the_type_are_named() -> None:
+    [cause] = found(NO_GPUS, *(device(name, True, False) for name in "dcba"), device("e", True))
+    assert cause.cause == "DevicesUnhealthy"
+    assert cause.message.endswith("on a, b, c and 1 more")
+
+
+def test_healthy_devices_are_taken() -> None:
+    [cause] = found(NO_GPUS, device("a", True), device("b", False, type_="rdma"))
+    assert (cause.cause, cause.message[:7]) == ("DevicesTaken", "1 nodes")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "part"), [(("HAMi-core", ""), "1 nodes have"), (("", "other"), "no node has")]
+)
+def test_an_absent_provider_of_isolation_is_named(nodes: tuple[str, str], part: str) -> None:
+    name = "koordinator.sh/gpu-isolation-provider"
+    own = [node(f"n{at}", labels={name: value} if value else {}) for at, value in enumerate(nodes)]
+    message = "0/2 nodes are available: 2 GPUIsolationProviderHAMICore not found on the node."
+    [cause] = found(message, *own, labels={name: "HAMi-core"})
+    assert cause.cause == "GPUIsolationProviderAbsent"
+    assert part in cause.message
+    assert "HAMi-core" in cause.fix
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("node(s) NUMA Topology policy not match", "NUMAPolicyConflict"),
+        ("node(s) missing NUMA resources", "NUMAResourcesMissing"),
+        ("node(s) invalid CPU Topology", "CPUTopologyMissing"),
+        ("not enough cpus available to satisfy request", "CPUsBound"),
+        ("Insufficient NUMA cpu", "NUMANodesFull"),
+        ("node(s) Insufficient NUMA Node resources", "NUMANodesFull"),
+        ("node(s) missing GPU Partition Table", "GPUPartitionsMissing"),
+        ("node(s) Device Joint-Allocate rules violation", "JointAllocationImpossible"),
+        ('model "M" of vendor "V" does not support GPU Share', "GPUShareUnsupported"),
+    ],
+)
+def test_each_reason_has_one_cause(reason: str, cause: str) -> None:
+    assert [each.cause for each in found(f"0/1 nodes are available: 1 {reason}.")] == [cause]
+
+
+def test_other_reasons_have_none() -> None:
+    assert found("0/1 nodes are available: 1 Insufficient cpu.", device("a", False)) == []
+
+
+def claimed() -> Pod:
+    return pod("p", spec={"resourceClaims": [{"name": "one"}]})
+
+
+@pytest.mark.parametrize(
+    ("subject", "part"),
+    [
+        (claimed(), "resource claim one"),
+        (pod("p", resources={"nvidia.com/gpu": "1"}), "nvidia.com/gpu (DeviceClass gpus)"),
+        (pod("p", resources={"koordinator.sh/gpu-core": "50"}), ""),
+    ],
+)
+def test_devices_that_kube_scheduler_allocates_are_named(subject: Pod, part: str) -> None:
+    cluster = Cluster()
+    cluster.shared(DeviceClasses)
+    cluster.late_store(DeviceClass).apply(decode(DeviceClass, GPU_CLASS))
+    causes = list(left_causes(cluster, subject))
+    assert [cause.cause for cause in causes] == (["LeftToDynamicResources"] if part else [])
+    assert all(part in cause.message for cause in causes)
+
+
+def test_nothing_is_said_where_no_plugin_leaves_devices() -> None:
+    assert list(left_causes(Cluster(), claimed())) == []
