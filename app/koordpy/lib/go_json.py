@@ -5,6 +5,7 @@ of a wrong type is an error, and so is a number with a fraction or an exponent w
 Every function that reads raises ValueError with the place and what was expected.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -62,6 +63,20 @@ def integer(value: Any, place: str, bits: int = 64) -> int:
     if type(value) is not int or not -bound <= value < bound:
         raise ValueError(f"{place}: expected an integer of {bits} bits")
     return value
+
+
+def number(value: Any, place: str) -> float:
+    """Return a double, 0 for null."""
+    if value is None:
+        return 0.0
+    if type(value) in (int, Fraction):
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+        if math.isfinite(found):
+            return found
+    raise ValueError(f"{place}: expected a number of 64 bits")
 
 
 def text(value: Any, place: str) -> str:

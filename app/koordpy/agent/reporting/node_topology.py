@@ -25,8 +25,8 @@ MANAGED_ANNOTATIONS: Final = (
     extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY,
     extension.ANNOTATION_NODE_CPU_SHARED_POOLS,
     extension.ANNOTATION_NODE_BE_CPU_SHARED_POOLS,
-    "node.koordinator.sh/cpu-topology",
-    "node.koordinator.sh/pod-cpu-allocs",
+    extension.ANNOTATION_NODE_CPU_TOPOLOGY,
+    extension.ANNOTATION_NODE_POD_CPU_ALLOCS,
     extension.ANNOTATION_NODE_RESERVATION,
     extension.ANNOTATION_NODE_SYSTEM_QOS_RESOURCE,
 )

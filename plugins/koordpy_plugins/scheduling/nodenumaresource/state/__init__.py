@@ -1,0 +1,1 @@
+"""What is allocated on every node: CPUs, and amounts on NUMA nodes."""
