@@ -12,7 +12,7 @@ from typing import Any
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.device_class import DeviceClass
-from koordpy.api.koordinator import ElasticQuota, NodeMetric
+from koordpy.api.koordinator import ElasticQuota, NodeMetric, NodeResourceTopology
 from koordpy.api.meta import KubeObject, format_time
 from koordpy.api.network_topology import ANNOTATION_SELECTOR
 from koordpy.api.reservation import Reservation
@@ -86,6 +86,7 @@ def pod(rng: Random, name: str) -> Document:
         )
     if rng.random() < 0.3:
         annotations[ANNOTATION_SELECTOR] = rng.choice("xy")
+    annotations |= allocated_cpus(rng)
     metadata: Document = {"labels": labels, "annotations": annotations}
     if rng.random() < 0.2:
         metadata["deletionTimestamp"] = format_time(NOW)
@@ -105,6 +106,56 @@ def pod(rng: Random, name: str) -> Document:
             "conditions": [condition] if on else [],
             "nominatedNodeName": rng.choice(("", *NODES)),
         },
+    }
+
+
+def allocated_cpus(rng: Random) -> dict[str, str]:
+    """Return annotations with CPUs and NUMA resources that may not exist or be shared, or that are invalid."""
+    if rng.random() < 0.3:
+        return {}
+    cpus = rng.choice(("", "0-1", "1,5", "2-3,90", "3-1", "x"))
+    nodes = [
+        {"node": number, "resources": _some(rng, {"cpu": rng.choice(("1", "500m")), "memory": "1Gi"})}
+        for number in rng.sample((0, 1, 7), rng.randint(0, 2))
+    ]
+    spec = {"preferredCPUExclusivePolicy": rng.choice(("", "PCPULevel", "NUMANodeLevel"))}
+    return {
+        extension.ANNOTATION_RESOURCE_STATUS: json.dumps({"cpuset": cpus, "numaNodeResources": nodes}),
+        extension.ANNOTATION_RESOURCE_SPEC: json.dumps(spec),
+    }
+
+
+def node_resource_topology(rng: Random, name: str) -> Document:
+    """Return the CPUs and NUMA nodes of a node, with reserved CPUs; some of it may be invalid or missing."""
+    size = rng.choice((2, 4))
+    detail = [{"id": cpu, "core": cpu // 2, "socket": 0, "node": cpu // size} for cpu in range(2 * size)]
+    annotations = {
+        extension.ANNOTATION_NODE_CPU_TOPOLOGY: rng.choice(
+            (json.dumps({"detail": detail}),) * 3 + ("{}", "x")
+        ),
+        extension.ANNOTATION_NODE_RESERVATION: json.dumps(
+            {"reservedCPUs": rng.choice(("", "0", "1-2", "x"))}
+        ),
+        extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY: rng.choice(
+            ('{"policy":"static"}', '{"reservedCPUs":"3"}')
+        ),
+        extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO: rng.choice(('{"cpu":1.5}', "{}", "null")),
+    }
+    zones = [
+        {
+            "name": f"node-{number}",
+            "type": "Node",
+            "resources": [
+                {"name": resource, "allocatable": amount}
+                for resource, amount in _some(rng, {"cpu": str(size), "memory": "8Gi"}).items()
+            ],
+        }
+        for number in range(rng.randint(0, 2))
+    ]
+    return {
+        "metadata": {"annotations": _some(rng, annotations)},
+        "topologyPolicies": [rng.choice(("SingleNUMANodePodLevel", "Restricted", "None"))],
+        "zones": zones,
     }
 
 
@@ -138,6 +189,7 @@ def reservation(rng: Random, name: str) -> Document:
     if phase != "Pending":
         status |= {"nodeName": rng.choice(NODES), "allocatable": amounts}
     return {
+        "metadata": {"annotations": allocated_cpus(rng)},
         "spec": {
             "ttl": "1h",
             "allocateOnce": rng.random() < 0.5,
@@ -177,6 +229,7 @@ KINDS: Mapping[type[KubeObject], Kind] = {
         Kind(Node, NODES, node),
         Kind(Pod, PODS, pod),
         Kind(NodeMetric, (*NODES, "n9"), node_metric),
+        Kind(NodeResourceTopology, (*NODES, "n9"), node_resource_topology),
         Kind(Reservation, RESERVATIONS, reservation),
         Kind(ElasticQuota, QUOTAS, elastic_quota),
         Kind(DeviceClass, ("d1", "d2", "d3"), device_class),

@@ -18,6 +18,7 @@ import koordpy_plugins
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.label_selector import parse
+from koordpy.api.quantity import Quantity
 from koordpy.api.quota.info import QuotaInfo, bound_namespaces
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode
@@ -43,6 +44,8 @@ from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
 from koordpy_plugins.scheduling.loadaware.assign_cache import AssignCache
 from koordpy_plugins.scheduling.loadaware.columns import LoadColumns
 from koordpy_plugins.scheduling.loadaware.settings import LoadSettings, ThresholdSettings
+from koordpy_plugins.scheduling.nodenumaresource.state.ledger import CPULedger
+from koordpy_plugins.scheduling.nodenumaresource.state.pod_allocation import PodAllocation
 from koordpy_plugins.scheduling.reservation.commit.pods import PodCommit
 from koordpy_plugins.scheduling.reservation.commit.users import ReservationUsers
 from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache, UnknownReservation
@@ -167,6 +170,18 @@ def requested(table: NodeTable, nodes: NodeSet) -> dict[str, dict[str, int]]:
     }
 
 
+def reserve_cpus(ledger: CPULedger, rng: Random) -> Undo:
+    """Reserve CPUs and NUMA resources for a pod that waits, on a node that may have others."""
+    pod, name = waiting(ledger.cluster, rng), rng.choice(NODES)
+    if pod is None or pod.metadata.uid in ledger.unconfirmed():
+        return None
+    meta = pod.metadata
+    cpus = frozenset(rng.sample(range(8), rng.randint(0, 3)))
+    amounts = {rng.randint(0, 2): {"cpu": Quantity.of(len(cpus))}}
+    ledger.reserve(name, PodAllocation(meta.uid, meta.namespace, meta.name, cpus, "PCPULevel", amounts))
+    return lambda: ledger.release(name, meta.uid)
+
+
 def nominate(nominator: Nominator, rng: Random) -> Undo:
     pod, name = waiting(nominator.cluster, rng), rng.choice(NODES)
     if pod is None or nominator.node_of(pod.metadata.uid):
@@ -223,6 +238,7 @@ CASES: dict[type[DerivedState], Case] = {
     PodsByNode: Case(lambda cluster: cluster.shared(PodsByNode)),
     NodeRequests: Case(lambda cluster: cluster.shared(NodeRequests)),
     UsageTotals: Case(lambda cluster: cluster.shared(UsageTotals)),
+    CPULedger: Case(lambda cluster: cluster.shared(CPULedger), reserve_cpus),
     SelectorCounts: Case(lambda cluster: cluster.shared(SelectorCounts), read=count_selected),
     DeviceClasses: Case(lambda cluster: cluster.shared(DeviceClasses)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),

@@ -45,7 +45,7 @@ def of_annotations(
     text = annotations.get(extension.ANNOTATION_RESOURCE_STATUS)
     if text is None:
         return None
-    policy = resource_spec.of(annotations).preferred_exclusive_policy
+    policy = resource_spec.of(annotations).preferred_cpu_exclusive_policy
     cpus, resources = _held(text)
     if not cpus and not resources:
         return None
