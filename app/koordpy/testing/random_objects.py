@@ -110,7 +110,7 @@ def pod(rng: Random, name: str) -> Document:
 
 
 def allocated_cpus(rng: Random) -> dict[str, str]:
-    """Return annotations with CPUs and NUMA resources that may not exist or be shared, or that are invalid."""
+    """Return annotations with CPUs and NUMA resources; they may be shared, not exist, or be invalid."""
     if rng.random() < 0.3:
         return {}
     cpus = rng.choice(("", "0-1", "1,5", "2-3,90", "3-1", "x"))
