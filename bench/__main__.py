@@ -26,6 +26,7 @@ NAMES = (
     "agent",
     "metrics",
     "slo",
+    "numa_merge",
 )
 
 

@@ -1,16 +1,19 @@
 """Merging hints: the rule's examples, its messages, and the search against trying every combination."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koordpy.scheduling.interface import NUMATopologyHint
-from koordpy.scheduling.toolkit.topology_manager import bitmask
+from koordpy.scheduling.toolkit.topology_manager import bitmask, many_hints
 from koordpy.scheduling.toolkit.topology_manager.merge import merge
 from koordpy.scheduling.toolkit.topology_manager.policy import (
+    NOT_EXCLUSIVE,
     Exclusive,
     NumaNodeStatus,
     NumaTopologyExclusive,
@@ -74,6 +77,53 @@ def test_the_search_finds_what_trying_every_choice_finds(
     everything: int, lists: list[list[NUMATopologyHint]], exclusive: Exclusive
 ) -> None:
     assert merge(everything, lists, exclusive.allows) == by_trying_everything(everything, lists, exclusive)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.sampled_from([1, 3, 5, 15]), st.lists(st.lists(hints, min_size=1, max_size=6), max_size=4))
+def test_arrays_find_what_trying_every_choice_finds(
+    everything: int, lists: list[list[NUMATopologyHint]]
+) -> None:
+    lists = [[replace(item, preferred=False) for item in items] for items in lists]
+    if not lists:
+        return
+    found = many_hints.search(everything, lists)
+    if found is None or (found.affinity == everything and found.score <= 0):
+        found = NUMATopologyHint(everything)
+    assert found == by_trying_everything(everything, lists, NOT_EXCLUSIVE)
+
+
+def test_lists_of_many_hints_are_merged_as_trying_every_choice_would() -> None:
+    rng = Random(3)
+    lists = [
+        [
+            NUMATopologyHint(
+                mask, mask.bit_count() == 1 + resource % 2, rng.random() < 0.1, rng.randint(-2, 9)
+            )
+            for mask in range(1, 32)
+        ]
+        for resource in range(3)
+    ]
+    for _ in range(20):
+        rng.shuffle(lists[rng.randrange(3)])
+        assert many_hints.suit(31, lists)
+        assert merge(31, lists, lambda _: True) == by_trying_everything(31, lists, NOT_EXCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    ("everything", "score"), [(1 << 63 | 3, 1), (3, 1 << 60)], ids=["a high NUMA id", "a huge score"]
+)
+def test_what_arrays_cannot_hold_is_merged_one_by_one(everything: int, score: int) -> None:
+    lists = [
+        [
+            NUMATopologyHint(mask, False, False, score * (n % 3))
+            for n in range(25)
+            for mask in (1, 2, everything)
+        ]
+        for _ in range(2)
+    ]
+    assert not many_hints.suit(everything, lists)
+    assert merge(everything, lists, lambda _: True) == by_trying_everything(everything, lists, NOT_EXCLUSIVE)
 
 
 @settings(deadline=None)
