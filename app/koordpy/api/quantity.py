@@ -182,7 +182,7 @@ def from_wire(quantity: WireQuantity | None) -> Quantity:
         return UNSET
     if isinstance(quantity, str):
         return parse(quantity.strip(_BLANKS))
-    if isinstance(quantity, bool) or not isfinite(quantity):
+    if type(quantity) is not int and (type(quantity) is not float or not isfinite(quantity)):
         raise QuantityError(quantity, "format", "expected a text or a number")
     return parse(str(quantity))
 

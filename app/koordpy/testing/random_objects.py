@@ -11,6 +11,7 @@ from typing import Any
 
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
+from koordpy.api.device import Device
 from koordpy.api.device_class import DeviceClass
 from koordpy.api.koordinator import ElasticQuota, NodeMetric, NodeResourceTopology
 from koordpy.api.meta import KubeObject, format_time
@@ -86,6 +87,8 @@ def pod(rng: Random, name: str) -> Document:
         )
     if rng.random() < 0.3:
         annotations[ANNOTATION_SELECTOR] = rng.choice("xy")
+    if rng.random() < 0.4:
+        annotations[extension.ANNOTATION_DEVICE_ALLOCATED] = device_allocated(rng)
     annotations |= allocated_cpus(rng)
     metadata: Document = {"labels": labels, "annotations": annotations}
     if rng.random() < 0.2:
@@ -202,6 +205,45 @@ def reservation(rng: Random, name: str) -> Document:
     }
 
 
+def device_allocated(rng: Random) -> str:
+    """Return the annotation of allocated devices; sometimes it cannot be read, or lists one device twice."""
+    if rng.random() < 0.1:
+        return rng.choice(("{", '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"-5"}}]}'))
+    gpus = [
+        {"minor": rng.randint(0, 3), "resources": _some(rng, {extension.GPU_CORE: "50", "x.io/y": "1"})}
+        for _ in range(rng.randint(0, 2))
+    ]
+    function = {"busID": rng.choice(("0000:01:00.2", "0000:01:00.3"))}
+    card: Document = {"minor": 0, "resources": {extension.RDMA: "1"}, "extension": {"vfs": [function]}}
+    return json.dumps({"gpu": gpus, "rdma": [card] if rng.random() < 0.5 else []})
+
+
+def device(rng: Random, name: str) -> Document:
+    """Return GPUs and network cards, healthy or not, with or without places and partitions."""
+    devices: list[Document] = []
+    for minor in range(rng.randint(0, 3)):
+        info: Document = {
+            "type": rng.choice(("gpu", "gpu", "rdma")),
+            "id": f"id-{minor}",
+            "minor": minor,
+            "health": rng.random() < 0.7,
+            "resources": {extension.GPU_CORE: "100", extension.GPU_MEMORY: "16Gi"},
+        }
+        if rng.random() < 0.8:
+            info["topology"] = {"nodeID": rng.choice((-1, 0, 1)), "pcieID": rng.choice("ab")}
+        devices.append(info)
+    table = rng.choice(('{"1":[{"minors":[0],"allocationScore":1}]}', "{}", "none"))
+    labels = {extension.LABEL_GPU_PARTITION_POLICY: rng.choice(("Honor", "Prefer"))}
+    labels[extension.LABEL_SECONDARY_DEVICE_WELL_PLANNED] = rng.choice(("true", "false", ""))
+    return {
+        "metadata": {
+            "labels": labels,
+            "annotations": {extension.ANNOTATION_GPU_PARTITIONS: table} if rng.random() < 0.5 else {},
+        },
+        "spec": {"devices": devices},
+    }
+
+
 def elastic_quota(rng: Random, name: str) -> Document:
     """Return a quota below one that may not exist, with a namespace that is bound to no other."""
     names = [key.partition("/")[2] for key in QUOTAS]
@@ -232,6 +274,7 @@ KINDS: Mapping[type[KubeObject], Kind] = {
         Kind(NodeResourceTopology, (*NODES, "n9"), node_resource_topology),
         Kind(Reservation, RESERVATIONS, reservation),
         Kind(ElasticQuota, QUOTAS, elastic_quota),
+        Kind(Device, (*NODES, "n9"), device),
         Kind(DeviceClass, ("d1", "d2", "d3"), device_class),
     )
 }

@@ -16,6 +16,7 @@ import pytest
 import koordpy
 import koordpy_plugins
 from koordpy.api.core import Pod
+from koordpy.api.device_allocations import DeviceAllocation
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.label_selector import parse
 from koordpy.api.quantity import Quantity
@@ -38,6 +39,7 @@ from koordpy.testing.random_objects import NODES, Kind, elastic_quota
 from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
 from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
+from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
 from koordpy_plugins.scheduling.elasticquota.state.settings import QuotaSettings
 from koordpy_plugins.scheduling.elasticquota.state.trees import QuotaTrees
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
@@ -142,6 +144,16 @@ def reserve_in_quota(trees: QuotaTrees, rng: Random) -> Undo:
     return lambda: void(trees.unreserve(pod))
 
 
+def reserve_devices(ledger: DeviceLedger, rng: Random) -> Undo:
+    """Give devices to a pod that waits; the reserved pod may be observed on any node afterwards."""
+    pod, node = waiting(ledger.cluster, rng), rng.choice(NODES)
+    if pod is None or pod.metadata.key in ledger.unconfirmed():
+        return None
+    key = pod.metadata.key
+    ledger.reserve(node, key, {"gpu": (DeviceAllocation(rng.randint(0, 3), {"x.io/y": Quantity.of(1)}),)})
+    return lambda: ledger.release(node, key)
+
+
 def count_pods(counts: PodCounts, nodes: NodeSet) -> dict[str, list[int]]:
     """How many pods some selectors find on each node."""
     matches = [
@@ -242,6 +254,7 @@ CASES: dict[type[DerivedState], Case] = {
     SelectorCounts: Case(lambda cluster: cluster.shared(SelectorCounts), read=count_selected),
     DeviceClasses: Case(lambda cluster: cluster.shared(DeviceClasses)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),
+    DeviceLedger: Case(lambda cluster: cluster.shared(DeviceLedger), reserve_devices),
 }
 
 
