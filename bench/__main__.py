@@ -21,6 +21,7 @@ NAMES = (
     "simulation",
     "loadaware",
     "hotspots",
+    "fgd",
     "colocation",
     "descheduling",
     "agent",

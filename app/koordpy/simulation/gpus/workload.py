@@ -1,0 +1,104 @@
+"""The pods of a GPU experiment: a trace, shuffled, and more of its pods drawn, up to a share of the GPUs."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from koordpy.api.config_model import ConfigError
+from koordpy.scheduling.interface.gpus import WHOLE_GPU, GPURequest
+from koordpy.simulation import tables
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the table."""
+
+    name: str
+    cpu: int
+    """Milli-CPU."""
+    memory: int
+    """MiB."""
+    gpus: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a pod of the trace requests."""
+
+    gpu: GPURequest
+    memory: int
+    """MiB."""
+
+
+def read_nodes(path: Path) -> list[Node]:
+    """Read the nodes with GPUs of a table with the columns `sn`, `cpu_milli`, `memory_mib`, `gpu`, `model`.
+
+    Raises ConfigError naming the row, OSError.
+    """
+    found = []
+    for place, row in tables.rows(path):
+        gpus = _whole(row, "gpu", place)
+        if gpus:
+            cpu, memory = _whole(row, "cpu_milli", place), _whole(row, "memory_mib", place)
+            model = tables.cell(row, "model", place)
+            found.append(Node(tables.cell(row, "sn", place), cpu, memory, gpus, model))
+    if not found:
+        raise ConfigError(f"{path}: expected nodes with GPUs")
+    return found
+
+
+def read_pods(path: Path) -> list[Request]:
+    """Read pods: columns `cpu_milli`, `memory_mib`, `num_gpu`, `gpu_milli`, and `gpu_spec` if there is one.
+
+    Raises ConfigError naming the row, OSError.
+    """
+    found = []
+    for place, row in tables.rows(path):
+        cpu, memory = _whole(row, "cpu_milli", place), _whole(row, "memory_mib", place)
+        count = _whole(row, "num_gpu", place)
+        milli = min(_whole(row, "gpu_milli", place), WHOLE_GPU) if count else 0
+        if count > 1 and milli < WHOLE_GPU:
+            raise ConfigError(
+                f"{place}: gpu_milli: got {milli}, expected {WHOLE_GPU} of each of {count} GPUs"
+            )
+        models = tables.cell(row, "gpu_spec", place) if count and "gpu_spec" in row else ""
+        allowed = frozenset(filter(None, models.split("|")))
+        found.append(Request(GPURequest(cpu, count if milli else 0, milli, allowed), memory))
+    if not any(request.gpu.total for request in found):
+        raise ConfigError(f"{path}: expected pods that request GPUs")
+    return found
+
+
+def arrivals(trace: Sequence[Request], capacity: int, share: float, rng: random.Random) -> list[Request]:
+    """Return pods in the order of their arrival: their GPU requests reach `share` of `capacity` milli-GPU.
+
+    First the pods of the trace, shuffled; then pods drawn from it with replacement, until the next one would
+    exceed the share. Of a trace that exceeds it, pods are removed at random instead.
+    """
+    pods, limit = list(trace), share * capacity
+    rng.shuffle(pods)
+    total = sum(pod.gpu.total for pod in pods)
+    while total > limit:
+        total -= pods.pop(rng.randrange(len(pods))).gpu.total
+    if len(pods) < len(trace):
+        return pods
+    while True:
+        pod = trace[rng.randrange(len(trace))]
+        total += pod.gpu.total
+        if total > limit:
+            return pods
+        pods.append(pod)
+
+
+def _whole(row: Mapping[str, Any], column: str, place: str) -> int:
+    text = tables.cell(row, column, place)
+    try:
+        value = int(text or 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**53:
+        raise ConfigError(f"{place}: {column}: got {text!r}, expected a number that is not negative")
+    return value

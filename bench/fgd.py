@@ -1,0 +1,155 @@
+"""The experiment of the paper about Fragmentation Gradient Descent, beside what its authors report.
+
+`python -m bench.fgd --nodes FILE --trace FILE --policy FGD --seed 42` does one run and ends with one JSON
+line. `--policy` and `--seed` may be given several times (`--policy all`, `--seed 42-51`): a line for each run
+then, and one with the medians of each policy at the end; `--jobs N` runs on N processors, by default on all.
+"""
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.report import Result
+
+ROOT = Path(__file__).parents[1]
+# The package need not be installed.
+sys.path.insert(0, str(ROOT / "examples" / "koordpy-plugin-fgd" / "src"))
+
+from koordpy_fgd.fgd import FGD  # noqa: E402
+from koordpy_fgd.policies import BestFit, DotProd, GpuClustering, GpuPacking, Random  # noqa: E402
+
+from bench.fgd_picture import picture  # noqa: E402
+from koordpy.scheduling.interface import Plugin  # noqa: E402
+from koordpy.simulation.gpus import sweep  # noqa: E402
+from koordpy.simulation.gpus.experiment import Run  # noqa: E402
+from koordpy.simulation.gpus.sweep import Task  # noqa: E402
+
+SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES", ROOT.parent / "shared" / "samples"))
+PAPER = Path(__file__).parent / "fgd_paper"
+PICTURE = ROOT / "docs" / "fgd.svg"
+NODES = "nodes.csv.gz"
+TRACES = {
+    "default": "pods.csv.gz",
+    "gpushare100": "traces/gpushare100.csv.gz",
+    "gpuspec33": "traces/gpuspec33.csv.gz",
+    "multigpu50": "traces/multigpu50.csv.gz",
+}
+"""The traces at hand, by the paper's names."""
+POLICIES: Mapping[str, type[Plugin]] = {
+    plugin.name: plugin for plugin in (Random, DotProd, GpuClustering, GpuPacking, BestFit, FGD)
+}
+SEED = 42
+SEEDS = 10
+LOAD, TYPICAL = 1.3, 0.95
+UNALLOCATED_AT, RATE_AT = 100, 90
+
+
+def run(rounds: int = SEEDS) -> Result:
+    """Run all policies on all traces with so many seeds. Raises FileNotFoundError without the traces."""
+    data = SAMPLES / "openb"
+    if not (data / "traces").is_dir():
+        raise FileNotFoundError(f"no traces at {data}; set KOORDPY_SAMPLES to the folder of samples")
+    result = Result.begin(
+        "fgd",
+        unallocated="unallocated GPUs at 100 % load, %",
+        paper="the paper's",
+        rate="fragment rate at 90 % load, %",
+        paper_rate="the paper's",
+        seconds="a run, CPU s",
+    )
+    reported = _medians()
+    seeds = range(SEED, SEED + rounds)
+    curves: dict[str, list[Run]] = {}
+    for trace, file in TRACES.items():
+        for policy in POLICIES:
+            row = result.row(f"{trace}: {policy}")
+            unallocated, rate = reported[trace, policy]
+            row.add(paper=unallocated, paper_rate=rate)
+            for task in _tasks(data / NODES, data / file, [policy], seeds):
+                began = time.process_time()
+                found = sweep.run(task)
+                row.add(
+                    unallocated=found.curves.unallocated(UNALLOCATED_AT),
+                    rate=found.curves.fragment_rate[RATE_AT],
+                    seconds=time.process_time() - began,
+                )
+                if trace == "default":
+                    curves.setdefault(policy, []).append(found)
+    PICTURE.write_text(picture(curves, PAPER / "curves_default.csv"), encoding="utf-8")
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench.fgd", description=__doc__)
+    parser.add_argument("--nodes", type=Path, default=SAMPLES / "openb" / NODES, help="a table of nodes")
+    parser.add_argument("--trace", type=Path, required=True, help="a table of pods")
+    parser.add_argument("--policy", action="append", choices=[*POLICIES, "all"], required=True)
+    parser.add_argument("--seed", action="append", type=_seeds, help="a seed, or some: 42-51 (default: 42)")
+    parser.add_argument("--jobs", type=int, default=sweep.all_cores(), help="processors (default: all)")
+    given = parser.parse_args(arguments)
+    policies = list(POLICIES) if "all" in given.policy else list(dict.fromkeys(given.policy))
+    seeds = list(dict.fromkeys(seed for some in given.seed or [[SEED]] for seed in some))
+    tasks = _tasks(given.nodes, given.trace, policies, seeds)
+
+    def show(_: int, done: Run) -> None:
+        print(
+            json.dumps({"policy": done.policy, "seed": done.seed, "pods": done.pods, **_found(done)}),
+            flush=True,
+        )
+
+    runs = sweep.run_all(tasks, given.jobs, show if len(tasks) > 1 else None)
+    if len(runs) == 1:
+        print(json.dumps(_found(runs[0])))
+    else:
+        medians = {}
+        for policy in policies:
+            values = [_found(done) for done in runs if done.policy == policy]
+            medians[policy] = {key: round(statistics.median(v[key] for v in values), 4) for key in values[0]}
+        print(json.dumps({"medians": medians, "seeds": len(seeds)}))
+    return 0
+
+
+def _found(done: Run) -> dict[str, float]:
+    return {
+        "unallocated_gpu_pct_at_100": round(done.curves.unallocated(UNALLOCATED_AT), 4),
+        "fragment_rate_pct_at_90": round(done.curves.fragment_rate[RATE_AT], 4),
+    }
+
+
+def _tasks(nodes: Path, trace: Path, policies: Sequence[str], seeds: Sequence[int]) -> list[Task]:
+    return [
+        Task(nodes, trace, LOAD, TYPICAL, policy, POLICIES[policy], seed)
+        for seed in seeds
+        for policy in policies
+    ]
+
+
+def _seeds(text: str) -> list[int]:
+    first, _, last = text.partition("-")
+    found = list(range(int(first), int(last or first) + 1))
+    if not found:
+        raise ValueError(f"no seeds in {text!r}")
+    return found
+
+
+def _medians() -> dict[tuple[str, str], tuple[float, float]]:
+    """The authors' medians by trace and policy: unallocated GPUs at 100 % load, fragment rate at 90 %."""
+    with (PAPER / "medians.csv").open(newline="") as file:
+        return {
+            (row["trace"], row["policy"]): (
+                float(row["unallocated_gpu_pct_at_100"]),
+                float(row["fragment_rate_pct_at_90"]),
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
