@@ -240,6 +240,7 @@ def built_in() -> list[Served]:
         ("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False, "", "", ()),
         ("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True, "", "", ()),
         ("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, "", "", (STATUS,)),
+        ("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False, "", "", ()),
         ("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, "", "", ()),
         ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True, "netpol", "", ()),
         ("networking.k8s.io", "v1", "ingresses", "Ingress", True, "ing", "", (STATUS,)),

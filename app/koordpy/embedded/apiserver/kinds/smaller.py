@@ -323,6 +323,7 @@ def of(group: str, kind: str, version: str = "v1") -> Strategy:
         ("networking.k8s.io", "Ingress"): IngressStrategy,
         ("networking.k8s.io", "IngressClass"): IngressClassStrategy,
         ("networking.k8s.io", "NetworkPolicy"): GenerationStrategy,
+        ("resource.k8s.io", "DeviceClass"): GenerationStrategy,
         ("policy", "PodDisruptionBudget"): BudgetStrategy,
         ("coordination.k8s.io", "Lease"): LeaseStrategy,
         ("scheduling.k8s.io", "PriorityClass"): PriorityClassStrategy,
