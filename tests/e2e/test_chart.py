@@ -131,6 +131,32 @@ def test_gangs_and_quotas_are_those_of_the_component() -> None:
         rendered({"scheduler": {"gangsAndQuotas": True, "reservations": False}})
 
 
+@pytest.mark.parametrize("gangs", [False, True])
+def test_numa_and_devices_are_those_of_the_component(gangs: bool) -> None:
+    found = rendered({"scheduler": {"numaAndDevices": True, "gangsAndQuotas": gangs}})
+    components = render.DEPLOY / "kustomize" / "components"
+    folder = components / "numa-and-devices"
+    for file in (folder / "role" / "rbac.yaml", folder / "rbac.yaml"):
+        for document in yaml.safe_load_all(file.read_text()):
+            expected = render.comparable(document)
+            own = found[render.key(expected)]
+            for part in ("rules", "roleRef", "subjects"):
+                assert own.get(part) == expected.get(part), part
+    if gangs:
+        both = components / "numa-and-devices-with-gangs-and-quotas"
+        profiles = both / "koordpy-profiles-numa-devices-gangs-and-quotas.yaml"
+    else:
+        profiles = folder / "koordpy-profiles-numa-and-devices.yaml"
+    data = found["ConfigMap", NAMESPACE, "koordpy-scheduler-profiles"]["data"]
+    assert data["koordpy-profiles.yaml"] == yaml.safe_load(profiles.read_text())
+    scheduler = found["ConfigMap", NAMESPACE, "koordpy-scheduler-config"]["data"][
+        "kube-scheduler-config.yaml"
+    ]
+    assert scheduler == yaml.safe_load((folder / "kube-scheduler-config.yaml").read_text())
+    with pytest.raises(HelmError, match=r"needs scheduler\.reservations"):
+        rendered({"scheduler": {"numaAndDevices": True, "reservations": False}})
+
+
 def test_the_chart_has_nothing_to_complain_about() -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
 

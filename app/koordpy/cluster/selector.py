@@ -12,5 +12,11 @@ class Selector:
     labels: str = ""
     fields: str = ""
 
+    def __or__(self, other: "Selector") -> "Selector":
+        """Return a selector of the objects of both, and of more if they differ."""
+        if self == other:
+            return self
+        return Selector(self.namespace if self.namespace == other.namespace else "")
+
 
 EVERYTHING: Final = Selector()

@@ -102,16 +102,17 @@ class Store(Generic[T]):
     def want(self, selector: Selector, *, optional: bool, late: bool) -> None:
         """Widen the selector for one more reader.
 
-        The union of two different selectors is everything. Raises RuntimeError if the store is already
-        followed with a selector that excludes requested objects.
+        The union of two different selectors is everything, in their namespace if both have the same. Raises
+        RuntimeError if the store is already followed with a selector that excludes requested objects.
         """
-        if selector != self.selector and self.selector != EVERYTHING:
+        union = self.selector | selector
+        if union != self.selector:
             if self.is_followed:
                 raise RuntimeError(
                     f"{self.type.__name__}: {selector} is wanted, but only {self.selector} is followed: "
                     "request the store before the informers start"
                 )
-            self.selector = EVERYTHING
+            self.selector = union
         self.optional = self.optional and optional
         self.late = self.late and (late or self.is_followed)
 

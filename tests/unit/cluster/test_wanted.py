@@ -24,6 +24,18 @@ def test_different_selectors_select_everything(wanted: tuple[Selector, Selector]
     assert store.selector == EVERYTHING
 
 
+def test_different_selectors_of_a_namespace_select_the_namespace() -> None:
+    cluster = Cluster()
+    named = [Selector(namespace="a", fields=f"metadata.name={name}") for name in ("x", "y")]
+    for selector in named:
+        store = cluster.store(Pod, selector=selector)
+    assert store.selector == Selector(namespace="a")
+    store.is_followed = True
+    assert cluster.store(Pod, selector=named[0]) is store
+    with pytest.raises(RuntimeError, match=r"namespace='b'.* is wanted"):
+        cluster.store(Pod, selector=Selector(namespace="b"))
+
+
 def test_a_type_is_optional_only_if_no_reader_depends_on_it() -> None:
     cluster = Cluster()
     assert cluster.store(Pod, optional=True).optional

@@ -32,6 +32,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- if not (or $values.reservations $values.profiles) }}{{ fail "scheduler.gangsAndQuotas needs scheduler.reservations, or scheduler.profiles of your own" }}{{ end }}
 {{- $shipped = "files/koordpy-profiles-gangs-and-quotas.yaml" }}
 {{- end }}
+{{- if $values.numaAndDevices }}
+{{- if not (or $values.reservations $values.profiles) }}{{ fail "scheduler.numaAndDevices needs scheduler.reservations, or scheduler.profiles of your own" }}{{ end }}
+{{- $shipped = ternary "files/koordpy-profiles-numa-devices-gangs-and-quotas.yaml" "files/koordpy-profiles-numa-and-devices.yaml" $values.gangsAndQuotas }}
+{{- end }}
 {{- if eq $values.mode "light" }}{{ $shipped = "files/koordpy-profiles-light.yaml" }}{{ end }}
 {{- $values.profiles | default (.Files.Get $shipped) | trim }}
 {{- end }}
