@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from koordpy.api import extension
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import ConfigMap, Node, Pod
 from koordpy.api.device import Device
 from koordpy.api.device_class import DeviceClass
 from koordpy.api.koordinator import ElasticQuota, NodeMetric, NodeResourceTopology
@@ -244,6 +244,15 @@ def device(rng: Random, name: str) -> Document:
     }
 
 
+def config_map(rng: Random, name: str) -> Document:
+    """Return a ConfigMap with templates of GPU shared resources, which sometimes cannot be read."""
+    return {
+        "data": {
+            "data.yaml": rng.choice(("", "x-y: {one: {a.io/b: 1}}", "x-z: {}", "[", "x: {one: {a: [1]}}"))
+        }
+    }
+
+
 def elastic_quota(rng: Random, name: str) -> Document:
     """Return a quota below one that may not exist, with a namespace that is bound to no other."""
     names = [key.partition("/")[2] for key in QUOTAS]
@@ -275,6 +284,7 @@ KINDS: Mapping[type[KubeObject], Kind] = {
         Kind(Reservation, RESERVATIONS, reservation),
         Kind(ElasticQuota, QUOTAS, elastic_quota),
         Kind(Device, (*NODES, "n9"), device),
+        Kind(ConfigMap, ("x/c0", "x/c1"), config_map),
         Kind(DeviceClass, ("d1", "d2", "d3"), device_class),
     )
 }

@@ -40,6 +40,7 @@ from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_r
 from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
 from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
+from koordpy_plugins.scheduling.deviceshare.templates import GPUSharedResourceTemplates
 from koordpy_plugins.scheduling.elasticquota.state.settings import QuotaSettings
 from koordpy_plugins.scheduling.elasticquota.state.trees import QuotaTrees
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
@@ -255,6 +256,7 @@ CASES: dict[type[DerivedState], Case] = {
     DeviceClasses: Case(lambda cluster: cluster.shared(DeviceClasses)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),
     DeviceLedger: Case(lambda cluster: cluster.shared(DeviceLedger), reserve_devices),
+    GPUSharedResourceTemplates: Case(lambda cluster: cluster.shared(GPUSharedResourceTemplates, "x", "c0")),
 }
 
 
