@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from koordpy.api.core import ConfigMap
-from koordpy.api.quantity import from_wire
+from koordpy.api.quantity import Quantity, from_wire
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
@@ -49,8 +49,8 @@ class GPUSharedResourceTemplates(DerivedState):
             {key: dict(templates) for key, templates in self._templates.items()} if self._is_readable else {}
         )
 
-    def matching(self, amounts: Quantities) -> Mapping[str, Collection[str]]:
-        """Return, by `<vendor>-<model>`, the templates that equal amounts; models without any are left out."""
+    def matching(self, amounts: Mapping[str, Quantity]) -> Mapping[str, Collection[str]]:
+        """Return the templates that equal amounts, by `<vendor>-<model>`; only of models that have any."""
         found = {}
         for key, templates in self._templates.items():
             names = frozenset(name for name, template in templates.items() if template == amounts)
