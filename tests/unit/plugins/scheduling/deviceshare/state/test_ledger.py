@@ -147,7 +147,8 @@ def test_a_table_that_cannot_be_read_is_none(cluster, ledger):
 
 def test_nodes_that_are_not_well_planned_are_counted(cluster, ledger):
     def gauge():
-        return {sample.labels["node_name"]: sample.value for sample in NOT_WELL_PLANNED.collect()[0].samples}
+        (metric,) = NOT_WELL_PLANNED.collect()
+        return {sample.labels["node_name"]: sample.value for sample in metric.samples}
 
     label = "node.koordinator.sh/secondary-device-well-planned"
     cluster.store(Device).apply(device([gpu(0)], labels={label: "false"}))
@@ -162,7 +163,7 @@ def test_nodes_that_are_not_well_planned_are_counted(cluster, ledger):
 
 def test_listeners_hear_of_nodes_that_change(cluster, ledger):
     cluster.store(Device).apply(device([gpu(0)]))
-    heard = []
+    heard: list[str] = []
     end = ledger.on_change(heard.append)
     cluster.store(Pod).apply(pod(node="m"))
     end()
