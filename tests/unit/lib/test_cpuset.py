@@ -43,3 +43,35 @@ def test_no_text_makes_more_cpus_than_a_machine_can_have(text):
 
 def test_the_highest_cpu_is_read():
     assert max(cpuset.parse("0-65535")) == cpuset.MOST_CPUS - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("", set()),
+        ("3", {3}),
+        ("0-2,5,+7", {0, 1, 2, 5, 7}),
+        ("3-1", set()),
+        ("4095-4096,2147483647", {4095, 4096, 2147483647}),
+    ],
+)
+def test_lists_in_koordinators_annotations_are_read(text, cpus):
+    assert cpuset.parse_koordinator(text) == cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1-2-3", "invalid format: '1-2-3'"),
+        ("0-4097", "end 4097 exceed the maximum available CPU count: 4096"),
+        (" 1", "not a CPU"),
+        ("1,", "not a CPU"),
+        ("-1", "not a CPU"),
+        ("2147483648", "not a CPU"),
+        ("x", "not a CPU"),
+        ("0-4096," * 100 + "1", "too many CPUs"),
+    ],
+)
+def test_lists_that_koordinator_refuses_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        cpuset.parse_koordinator(text)

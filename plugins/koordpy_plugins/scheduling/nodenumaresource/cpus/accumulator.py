@@ -63,13 +63,14 @@ def _take_cores(free: "_Free") -> None:
     """Take CPUs of wholly free cores: of one NUMA node, else of one socket, else of as few as possible."""
     topology = free.topology
     if free.need <= topology.cpus_per_node:
-        for filtered in (True, False):
+        for filtered in (True, False) if free.avoids_nodes else (False,):
             if free.take_from_first(free.cores_in_node(filtered)):
                 return
-    if free.need <= topology.cpus_per_socket and free.take_from_first(free.cores_in_socket()):
+    sockets = free.cores_in_socket()
+    if free.need <= topology.cpus_per_socket and free.take_from_first(sockets):
         return
     rest: list[list[int]] = []
-    for cpus in sorted(free.cores_in_socket(), key=len, reverse=True):
+    for cpus in sorted(sockets, key=len, reverse=True):
         if free.need < len(cpus):
             rest.append(cpus)
         else:
@@ -141,6 +142,11 @@ class _Free:
             self._exclusive_cores = {topology.cpus.get(cpu, UNKNOWN).core for cpu in found}
         elif exclusive == policies.NUMA_NODE_LEVEL:
             self._exclusive_nodes = {topology.cpus.get(cpu, UNKNOWN).node for cpu in found}
+
+    @property
+    def avoids_nodes(self) -> bool:
+        """Whether filtered orders leave out NUMA nodes."""
+        return bool(self._exclusive_nodes)
 
     def take(self, cpus: Sequence[int]) -> None:
         """Take CPUs out of the free ones."""
