@@ -78,12 +78,14 @@ class NodeAllocation:
         if uid in self.pods:
             return
         self.pods[uid] = allocation
+        alone = AllocatedCPU(1, allocation.exclusive_policy)
         for cpu in allocation.cpus:
             known = self.allocated_cpus.get(cpu)
             if known is None:
                 self._cpus_on_node[self._node_of(cpu)] += 1
-            count = 1 if known is None else known.ref_count + 1
-            self.allocated_cpus[cpu] = AllocatedCPU(count, allocation.exclusive_policy)
+                self.allocated_cpus[cpu] = alone
+            else:
+                self.allocated_cpus[cpu] = AllocatedCPU(known.ref_count + 1, allocation.exclusive_policy)
         nodes = {self._node_of(cpu) for cpu in allocation.cpus}
         users = self._shared if len(nodes) > 1 else self._single
         for node in nodes:

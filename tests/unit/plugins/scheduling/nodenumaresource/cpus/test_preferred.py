@@ -67,7 +67,8 @@ def test_pods_with_the_same_exclusive_policy_avoid_each_other(allocated, held, n
 
 
 def test_shared_cpus_are_those_of_the_fewest_pods():
-    topology, allocated, found = machine(1, 1, 4, 2), {}, []
+    topology, found = machine(1, 1, 4, 2), []
+    allocated: dict[int, AllocatedCPU] = {}
     for need in (4, 5, 4):
         available = frozenset(
             cpu for cpu in topology.cpu_ids if cpu not in allocated or allocated[cpu][0] < 2

@@ -43,6 +43,13 @@ class World:
         self.cluster.store(type_).discard(key)
 
     @property
+    def state(self):
+        """What is allocated on n0, whose topology is valid."""
+        found = self.ledger.node("n0")
+        assert found is not None
+        return found
+
+    @property
     def held(self):
         """The CPUs of pods on n0 by UID."""
         state = self.ledger.node("n0")
@@ -87,7 +94,7 @@ def test_a_bound_pod_has_what_its_annotation_says():
     world = World()
     spec = {extension.ANNOTATION_RESOURCE_SPEC: '{"preferredCPUExclusivePolicy":"PCPULevel"}'}
     world.put(bound(annotations={**status("0-1", n1={"cpu": "2"}), **spec}))
-    state = world.ledger.node("n0")
+    state = world.state
     assert world.held == {"uid-p": {0, 1}}
     assert state.allocated_cpus[0] == (1, "PCPULevel")
     assert state.allocated_resources == {1: {"cpu": parse("2")}}
@@ -146,15 +153,15 @@ def test_pods_count_as_soon_as_the_topology_of_their_node_is_valid():
     assert world.ledger.node("n0") is None
     world.put(nrt(cpus=CPUS))
     assert world.held == {"uid-p": {0, 7}}
-    assert world.ledger.node("n0").numa_status(2) == ("shared", "shared")
+    assert world.state.numa_status(2) == ("shared", "shared")
 
 
 def test_pods_count_on_the_numa_nodes_of_a_changed_topology():
     world = World()
     world.put(bound(annotations=status("4")))
-    assert world.ledger.node("n0").numa_status(2) == ("idle", "single")
+    assert world.state.numa_status(2) == ("idle", "single")
     world.put(nrt(cpus=detail(1, 1, 4, 2)))
-    assert world.ledger.node("n0").numa_status(2) == ("single", "idle")
+    assert world.state.numa_status(2) == ("single", "idle")
 
 
 def test_allocations_return_with_the_topology():
@@ -173,9 +180,9 @@ def test_traces_of_former_allocations_go_with_the_node():
     world.put(bound(annotations=status(n0={"cpu": "1"})))
     world.put(bound("q", annotations=status(n1={"cpu": "1"})))
     world.gone(Pod, "default/p")
-    assert world.ledger.node("n0").allocated_resources.keys() == {0, 1}
+    assert world.state.allocated_resources.keys() == {0, 1}
     world.gone(Node, "n0")
-    assert world.ledger.node("n0").allocated_resources.keys() == {1}
+    assert world.state.allocated_resources.keys() == {1}
 
 
 @pytest.mark.parametrize("on", ["reservation", "template", "both"])
@@ -184,7 +191,7 @@ def test_a_reservation_has_what_its_annotations_or_its_templates_say(on):
     own = status("1") if on != "template" else None
     world.put(reservation(annotations=own, template=status("2") if on != "reservation" else None))
     assert world.held == {"uid-r": {2} if on == "template" else {1}}
-    assert world.ledger.node("n0").get("uid-r").name == "uid-r"
+    assert world.state.pods["uid-r"].name == "uid-r"
 
 
 @pytest.mark.parametrize("event", ["Succeeded", "Failed", "Pending", "deleted", "moved"])
@@ -269,7 +276,8 @@ def test_a_reservation_confirms_what_is_reserved_for_it():
 
 
 def test_changed_nodes_are_reported_and_known_ones_first():
-    world, changed = World(), []
+    world = World()
+    changed: list[str] = []
     end = world.ledger.on_change(changed.append)
     assert changed == ["n0"]
     world.put(bound(annotations=status("0")))
@@ -287,6 +295,6 @@ def test_pods_with_equal_annotations_share_what_was_read():
     world = World()
     for name in ("p", "q"):
         world.put(bound(name, status("0", n0={"cpu": "1"})))
-    first, second = world.ledger.node("n0").pods.values()
+    first, second = world.state.pods.values()
     assert first.numa_resources is second.numa_resources
     assert first.cpus is second.cpus

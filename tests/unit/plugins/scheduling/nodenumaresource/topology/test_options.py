@@ -2,7 +2,7 @@ import pytest
 
 from koordpy.api import extension
 from koordpy.api.quantity import Format, Quantity, parse
-from koordpy_plugins.scheduling.nodenumaresource.topology.options import amplified, of
+from koordpy_plugins.scheduling.nodenumaresource.topology.options import KubeletPolicy, amplified, of
 
 from ..machines import detail, nrt
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_counts():
     assert options.reserved_cpus == {7}
     assert options.amplification_ratios is None
     assert options.numa_nodes == (0,)
-    assert options.kubelet_policy.policy == "static"
+    assert options.kubelet_policy == KubeletPolicy("static", None, "0 1")
 
 
 def test_reserved_cpus_are_taken_from_their_numa_node_and_may_make_it_negative():
@@ -117,7 +117,9 @@ def test_the_first_known_policy_counts(policies, policy):
     ],
 )
 def test_kubelet_may_give_whole_cores_only(policy, only):
-    assert of(nrt(cpu_manager_policy=policy)).kubelet_policy.is_full_pcpus_only is only
+    kubelet = of(nrt(cpu_manager_policy=policy)).kubelet_policy
+    assert kubelet is not None
+    assert kubelet.is_full_pcpus_only is only
 
 
 RATIO = {extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO: '{"cpu":1.5,"memory":2,"x":0.5}'}
@@ -133,7 +135,7 @@ def test_zones_are_amplified_by_the_ratios_of_the_node():
         "y": parse("7"),
     }
     assert str(more.numa_resources[0]["memory"]) == "2Gi"
-    assert more.amplification_ratios["cpu"] == 1.5
+    assert more.amplification_ratios == {"cpu": 1.5, "memory": 2.0, "x": 0.5}
     assert options.numa_resources[0]["cpu"] == parse("3")
 
 
