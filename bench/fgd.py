@@ -64,14 +64,14 @@ def run(rounds: int = SEEDS) -> Result:
         seconds="a run, CPU s",
     )
     reported = _medians()
-    seeds = range(SEED, SEED + rounds)
     curves: dict[str, list[Run]] = {}
-    for trace, file in TRACES.items():
-        for policy in POLICIES:
-            row = result.row(f"{trace}: {policy}")
-            unallocated, rate = reported[trace, policy]
-            row.add(paper=unallocated, paper_rate=rate)
-            for task in _tasks(data / NODES, data / file, [policy], seeds):
+    for seed in range(SEED, SEED + rounds):
+        for trace, file in TRACES.items():
+            for task in _tasks(data / NODES, data / file, list(POLICIES), [seed]):
+                row = result.row(f"{trace}: {task.name}")
+                if not row.cells:
+                    unallocated, rate = reported[trace, task.name]
+                    row.add(paper=unallocated, paper_rate=rate)
                 began = time.process_time()
                 found = sweep.run(task)
                 row.add(
@@ -80,7 +80,7 @@ def run(rounds: int = SEEDS) -> Result:
                     seconds=time.process_time() - began,
                 )
                 if trace == "default":
-                    curves.setdefault(policy, []).append(found)
+                    curves.setdefault(task.name, []).append(found)
     PICTURE.write_text(picture(curves, PAPER / "curves_default.csv"), encoding="utf-8")
     return result
 

@@ -9,6 +9,7 @@ import click
 from .options import Failure, output_option
 from .output import Format, console, emit
 from .progress import Progress, lasting
+from .simulate_gpus import fill_gpus, fills_gpus
 
 
 @click.command(short_help="Replay a workload on a simulated cluster.")
@@ -45,6 +46,11 @@ from .progress import Progress, lasting
     help="Write tables and plots as one .html file that needs nothing else.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of random numbers, instead of the scenario's.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="With a GPUFillScenario: how many processors its runs use (default: all).",
+)
 @click.option("--placements", is_flag=True, help="With -o json or yaml: list every pod's node.")
 @output_option
 @click.pass_obj
@@ -56,13 +62,15 @@ def simulate(
     plots: tuple[Path, ...],
     page: Path | None,
     seed: int | None,
+    jobs: int | None,
     placements: bool,
     output: Format,
 ) -> None:
     """Replay a workload on a simulated cluster, with the production code on simulated time.
 
     The tables compare the schedulers of the scenario, or the two of --compare: how long pods waited for a
-    node, how full and how hot the nodes were.
+    node, how full and how hot the nodes were. For a GPUFillScenario they compare its policies: how many GPUs
+    stay unallocated, and how many of these are in pieces that pods cannot use.
     """
     from koordpy.main import set_up_logging
     from koordpy.simulation import page as page_of_results
@@ -76,6 +84,13 @@ def simulate(
         drawing.check(page, page_of_results.FORMATS)
     if obj["verbose"]:
         set_up_logging(obj["verbose"])
+    if fills_gpus(file):
+        if compare or placements:
+            raise Failure("--compare and --placements are for the kind Scenario, this is a GPUFillScenario")
+        fill_gpus(file, data or file.parent, plots, page, seed, jobs, output)
+        return
+    if jobs is not None:
+        raise Failure("--jobs is for the kind GPUFillScenario: a Scenario is one run for each scheduler")
     told = scenario.load(file)
     if seed is not None:
         told = told.model_copy(update={"seed": seed})

@@ -42,9 +42,7 @@ def write(results: Sequence[Result], path: Path) -> None:
 
 def _page(results: Sequence[Result]) -> Iterator[str]:
     name = escape(results[0].scenario)
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield f"<title>{name}: simulation</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+    yield head(name)
     yield f'<h1>{name}</h1>\n<p class="about">{escape(report.heading(results))}</p>\n'
     yield '<ul class="legend">'
     for scheduler, colour in plots.colours(results):
@@ -56,7 +54,7 @@ def _page(results: Sequence[Result]) -> Iterator[str]:
     yield "</div>\n"
     for title, rows in report.tables(results):
         if rows:
-            yield from _table(title, [result.scheduler for result in results], rows)
+            yield from table(title, [result.scheduler for result in results], rows)
     notes = [(result.scheduler, note) for result in results for note in result.notes]
     problems = [(result.scheduler, problem) for result in results for problem in result.problems]
     for title, messages in (("Notes", notes), ("Problems", problems)):
@@ -68,9 +66,19 @@ def _page(results: Sequence[Result]) -> Iterator[str]:
     yield "</body>\n</html>\n"
 
 
-def _table(title: str, schedulers: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
+def head(name: str) -> str:
+    """Return the beginning of a page, up to its body; the name is HTML."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name}: simulation</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+    )
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    """Yield a table of rows with a name and a value for each column."""
     yield f'<h2>{escape(title)}</h2>\n<div class="wide"><table>\n<thead><tr><th></th>'
-    yield "".join(f"<th>{escape(name)}</th>" for name in schedulers) + "</tr></thead>\n<tbody>\n"
+    yield "".join(f"<th>{escape(name)}</th>" for name in columns) + "</tr></thead>\n<tbody>\n"
     for name, values in rows:
         cells = "".join(f"<td>{escape(value)}</td>" for value in values)
         indent = "&emsp;" if name.startswith(" ") else ""

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 LOADS = (50, 60, 70, 80, 90, 95, 100, 110, 120, 130)
 """Percent of all GPUs that the tables show."""
 
+_RUNS = ("seed", "pods", "on no node", "unallocated at 100, %", "fragment rate at 90, %")
+
+Table = tuple[str, list[str], list[tuple[str, list[str]]]]
+"""Title, headings of the columns, and rows: a name, and a value for each column."""
+
 
 def document(told: GPUFillScenario, runs: Sequence[Run]) -> dict[str, Any]:
     """Return all runs with their curves, and their medians by policy."""
@@ -39,43 +44,51 @@ def by_policy(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return found
 
 
-def show(to: "Console", told: GPUFillScenario, runs: Sequence[Run]) -> None:
-    """Print the tables."""
-    from rich.table import Table
-
+def heading(told: GPUFillScenario) -> str:
+    """Return what the tables show."""
     seeds = f"{len(told.seeds)} seeds" if len(told.seeds) > 1 else f"seed {told.seeds[0]}"
-    to.print(f"[bold]{told.name}[/bold]: medians of {seeds}, by arrived load in percent of all GPUs")
+    return f"medians of {seeds}, by arrived load in percent of all GPUs"
+
+
+def tables(told: GPUFillScenario, runs: Sequence[Run]) -> list[Table]:
+    """Return the tables: each with its title, the headings of its columns, and rows of a name and values."""
+    policies = by_policy(runs)
     loads = [load for load in LOADS if all(load in run.curves.allocated for run in runs)]
+    found: list[Table] = []
     for title, curve, reverse in (
         ("Allocated GPUs, %", "allocated", False),
         ("Unallocated GPUs, %", "allocated", True),
         ("Fragment rate, % of the unallocated GPUs", "fragment_rate", False),
     ):
-        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        table.add_column("")
-        for load in loads:
-            table.add_column(str(load), justify="right")
-        for policy, of in by_policy(runs).items():
+        rows = []
+        for policy, of in policies.items():
             values = (median(of, curve, load) for load in loads)
-            table.add_row(policy, *(f"{100 - value if reverse else value:.2f}" for value in values))
+            rows.append((policy, [f"{100 - value if reverse else value:.2f}" for value in values]))
+        found.append((title, [str(load) for load in loads], rows))
+    return [*found, ("Runs", list(_RUNS), [_row(run) for run in runs])]
+
+
+def show(to: "Console", told: GPUFillScenario, runs: Sequence[Run]) -> None:
+    """Print the tables."""
+    from rich.table import Table as Printed
+
+    to.print(f"[bold]{told.name}[/bold]: {heading(told)}")
+    for title, columns, rows in tables(told, runs):
+        table = Printed(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table.add_column("")
+        for column in columns:
+            table.add_column(column, justify="right")
+        for name, values in rows:
+            table.add_row(name, *values)
         to.print()
         to.print(table)
-    _show_runs(to, runs)
 
 
-def _show_runs(to: "Console", runs: Sequence[Run]) -> None:
-    from rich.table import Table
-
-    table = Table(title="Runs", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("", "seed", "pods", "on no node", "unallocated at 100, %", "fragment rate at 90, %"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for run in runs:
-        unallocated = 100 - run.curves.allocated[100] if 100 in run.curves.allocated else None
-        values = (unallocated, run.curves.fragment_rate.get(90))
-        cells = ["" if value is None else f"{value:.2f}" for value in values]
-        table.add_row(run.policy, str(run.seed), f"{run.pods:,}", f"{run.unplaced:,}", *cells)
-    to.print()
-    to.print(table)
+def _row(run: Run) -> tuple[str, list[str]]:
+    unallocated = 100 - run.curves.allocated[100] if 100 in run.curves.allocated else None
+    values = (unallocated, run.curves.fragment_rate.get(90))
+    cells = ["" if value is None else f"{value:.2f}" for value in values]
+    return run.policy, [str(run.seed), f"{run.pods:,}", f"{run.unplaced:,}", *cells]
 
 
 def median(runs: Sequence[Run], curve: str, load: int) -> float:
