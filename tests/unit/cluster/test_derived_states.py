@@ -47,6 +47,7 @@ from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
 from koordpy_plugins.scheduling.loadaware.assign_cache import AssignCache
 from koordpy_plugins.scheduling.loadaware.columns import LoadColumns
 from koordpy_plugins.scheduling.loadaware.settings import LoadSettings, ThresholdSettings
+from koordpy_plugins.scheduling.nodenumaresource.state.columns import CPUColumns
 from koordpy_plugins.scheduling.nodenumaresource.state.ledger import CPULedger
 from koordpy_plugins.scheduling.nodenumaresource.state.pod_allocation import PodAllocation
 from koordpy_plugins.scheduling.reservation.commit.pods import PodCommit
@@ -251,6 +252,7 @@ CASES: dict[type[DerivedState], Case] = {
     PodsByNode: Case(lambda cluster: cluster.shared(PodsByNode)),
     NodeRequests: Case(lambda cluster: cluster.shared(NodeRequests)),
     UsageTotals: Case(lambda cluster: cluster.shared(UsageTotals)),
+    CPUColumns: Case(lambda cluster: cluster.shared(CPUColumns)),
     CPULedger: Case(lambda cluster: cluster.shared(CPULedger), reserve_cpus),
     SelectorCounts: Case(lambda cluster: cluster.shared(SelectorCounts), read=count_selected),
     DeviceClasses: Case(lambda cluster: cluster.shared(DeviceClasses)),

@@ -44,6 +44,7 @@ class CPULedger(DerivedState):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
+        _ = cluster.nodes  # current before the columns that follow from the events below
         self._options: dict[str, TopologyOptions] = {}
         self._allocations: dict[str, NodeAllocation] = {}
         """Also of nodes whose topology is not valid, which are not shown."""
