@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = {
     "agent": "koordpy.commands.running:agent",
+    "audit": "koordpy.commands.audit:audit",
     "break-glass": "koordpy.commands.break_glass:break_glass",
     "colocate": "koordpy.commands.colocate:colocate",
     "completion": "koordpy.commands.completion:completion",

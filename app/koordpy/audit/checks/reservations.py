@@ -1,0 +1,167 @@
+"""Whether Reservations are used within what they reserve, and their status says by whom.
+
+A Default or Aligned Reservation's owners may use more than it has, of the rest of its node; the check of node
+resources counts that. Only Restricted limits owners to what is reserved.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from koordpy.api import reservation_annotations
+from koordpy.api.quantity import QuantityError, nano_value
+from koordpy.api.reservation import RESTRICTED, Reservation
+from koordpy.api.scheme import DecodeError
+
+from ..amounts import Vector, nano_text
+from ..finding import Counts, Finding, Owner, Severity
+from ..holding import RESERVATION, Holding
+
+NAME: Final = "reservations"
+
+
+def check(
+    reservations: Sequence[Reservation],
+    owners: Mapping[str, Sequence[Holding]],
+    ended: Mapping[str, Sequence[Holding]],
+    counts: Counts,
+) -> Iterator[Finding]:
+    """Compare Reservations with the pods that use them, by UID: running ones, and ended ones."""
+    for reservation in reservations:
+        uid = reservation.metadata.uid
+        mine = owners.get(uid, ())
+        counts.add(NAME, "reservations", 1)
+        counts.add(NAME, "owners", len(mine))
+        if reservation.is_active:
+            yield from _elsewhere(reservation, mine)
+            yield from _used_once(reservation, mine)
+            yield from _restricted(reservation, mine)
+        if reservation.is_available:
+            yield from _status(reservation, mine, ended.get(uid, ()))
+
+
+def _elsewhere(reservation: Reservation, owners: Sequence[Holding]) -> Iterator[Finding]:
+    for owner in owners:
+        if owner.node != reservation.status.node_name:
+            yield _finding(
+                reservation,
+                f"used by a pod on node {owner.node}",
+                [Owner(kind=owner.kind, name=owner.name)],
+            )
+
+
+def _used_once(reservation: Reservation, owners: Sequence[Holding]) -> Iterator[Finding]:
+    if reservation.is_allocate_once and len(owners) > 1 and not reservation.takes_many:
+        yield _finding(
+            reservation,
+            "allocateOnce, and used more than once",
+            [Owner(kind=owner.kind, name=owner.name) for owner in owners],
+            held=f"{len(owners)} owners",
+            limit="1 owner",
+        )
+
+
+def _restricted(reservation: Reservation, owners: Sequence[Holding]) -> Iterator[Finding]:
+    if reservation.spec.allocate_policy != RESTRICTED:
+        return
+    allocatable = _nanos(reservation.status.allocatable)
+    try:
+        options = reservation_annotations.restricted_options(reservation.metadata.annotations)
+    except DecodeError:
+        return
+    for name in reservation_annotations.resource_names(allocatable, options):
+        used = sum(owner.requests.nanos.get(name, 0) for owner in owners)
+        if used > allocatable[name]:
+            yield _finding(
+                reservation,
+                "Restricted, and its owners request more than it has",
+                [
+                    Owner(kind=owner.kind, name=owner.name, amount=nano_text(name, part))
+                    for owner in owners
+                    if (part := owner.requests.nanos.get(name, 0))
+                ],
+                what=name,
+                held=nano_text(name, used),
+                limit=nano_text(name, allocatable[name]),
+            )
+
+
+def _status(
+    reservation: Reservation, owners: Sequence[Holding], ended: Sequence[Holding]
+) -> Iterator[Finding]:
+    """Compare the status with the pods. Those that have ended may be in it until they are deleted."""
+    here = [owner for owner in owners if owner.node == reservation.status.node_name]
+    said = {owner.uid for owner in reservation.status.current_owners}
+    missing = [owner for owner in here if owner.uid not in said]
+    if missing:
+        yield _finding(
+            reservation,
+            "status.currentOwners lacks owners",
+            [Owner(kind=owner.kind, name=owner.name) for owner in missing],
+            held=f"{len(said)} owners",
+            limit=f"{len(here)} owners",
+            warns=True,
+        )
+    by_uid = {owner.uid: owner for owner in (*ended, *here)}
+    gone = [owner for owner in reservation.status.current_owners if owner.uid not in by_uid]
+    if gone:
+        yield _finding(
+            reservation,
+            "status.currentOwners has pods that do not use it",
+            [Owner(kind="Pod", name=f"{owner.namespace}/{owner.name}") for owner in gone],
+            held=f"{len(said)} owners",
+            limit=f"{len(here)} owners",
+            warns=True,
+        )
+    if missing or gone:
+        return
+    counted = [by_uid[uid] for uid in sorted(said)]
+    allocated = _nanos(reservation.status.allocated)
+    for name in reservation.status.allocatable:
+        used = sum(owner.requests.nanos.get(name, 0) for owner in counted)
+        if used != allocated.get(name, 0):
+            yield _finding(
+                reservation,
+                "status.allocated is not what its owners request",
+                [
+                    Owner(kind=owner.kind, name=owner.name, amount=nano_text(name, part))
+                    for owner in counted
+                    if (part := owner.requests.nanos.get(name, 0))
+                ],
+                what=name,
+                held=nano_text(name, allocated.get(name, 0)),
+                limit=nano_text(name, used),
+                warns=True,
+            )
+
+
+def _nanos(amounts: Mapping[str, str | int | float]) -> Vector:
+    found: Vector = {}
+    for name, amount in amounts.items():
+        try:
+            found[name] = nano_value(amount)
+        except QuantityError:
+            continue
+    return found
+
+
+def _finding(
+    reservation: Reservation,
+    problem: str,
+    owners: list[Owner],
+    *,
+    what: str = "",
+    held: str = "",
+    limit: str = "",
+    warns: bool = False,
+) -> Finding:
+    name = reservation.metadata.name
+    return Finding(
+        check=NAME,
+        severity=Severity.WARNING if warns else Severity.ERROR,
+        node=reservation.status.node_name,
+        what=f"Reservation {name} {what}".rstrip(),
+        problem=problem,
+        owners=[Owner(kind=RESERVATION, name=name), *owners],
+        held=held,
+        limit=limit,
+    )

@@ -1,0 +1,191 @@
+"""`koordpy audit`: whether anything of a cluster is handed out twice.
+
+Exit codes: 0 when the books are clean, 1 with findings, 2 when there is nothing that can be audited.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .options import cluster_options, output_option
+from .output import Format, counted, emit
+
+if TYPE_CHECKING:
+    from koordpy.api.meta import KubeObject
+    from koordpy.audit.finding import Finding, Report
+    from koordpy.audit.objects import Objects
+    from koordpy.cluster.client import Client
+
+_COLOURS = {"error": "red", "warning": "yellow"}
+_OUTCOMES = {"done": "green", "nothing to check": "dim", "not possible": "magenta"}
+_MOST_OWNERS = 4
+"""Owners of a finding that the table names."""
+_UNUSABLE = 2
+
+
+class Unusable(click.ClickException):
+    """There is nothing that can be audited."""
+
+    exit_code = _UNUSABLE
+
+
+@click.command(short_help="Check that nothing of a cluster is handed out twice.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    help="A dump instead of a cluster: a file or folder of kubectl's output, or a recording; - is stdin.",
+)
+@click.option(
+    "--recheck",
+    type=click.FloatRange(0, 3600),
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="On a cluster, findings are reported if they are still there after this time.",
+)
+@cluster_options
+@output_option
+@click.pass_context
+def audit(
+    this: click.Context, /, files: tuple[str, ...], recheck: float, output: Format, **access: str | None
+) -> None:
+    """Check that nothing of a cluster is handed out twice, from its objects alone.
+
+    Checked are what nodes have and what pods and Reservations request of it, CPUs, NUMA nodes, devices with
+    their memory and virtual functions, Reservations and their owners, quotas and their pods. Each finding
+    names who holds what, where, and how much. Nothing is changed, and no other component is asked.
+
+    Exit codes: 0 the books are clean, 1 there are findings, 2 there is nothing that can be audited.
+    """
+    if files and any(access.values()):
+        raise click.UsageError("-f cannot be combined with --server, --kubeconfig and --context")
+    report = _of_files(files) if files else _of_cluster(recheck, access)
+    emit(report.model_dump(mode="json"), output, lambda to: show(to, report))
+    this.exit(report.exit_code)
+
+
+def _of_files(files: tuple[str, ...]) -> "Report":
+    from koordpy.audit import dump, objects
+    from koordpy.audit.auditing import audit as audited
+
+    def found() -> Iterator[dump.Placed]:
+        for file in files:
+            if file == "-":
+                yield from dump.read_text(sys.stdin.buffer.read(), "stdin", Path())
+            else:
+                yield from dump.read(Path(file))
+
+    try:
+        return audited(objects.of_documents(found()), ", ".join(files))
+    except objects.UnusableDump as error:
+        raise Unusable(str(error)) from None
+    except OSError as error:
+        raise Unusable(f"{error.filename}: {error.strerror}") from None
+
+
+def _of_cluster(recheck: float, access: dict[str, str | None]) -> "Report":
+    from koordpy.api.scheme import DecodeError
+    from koordpy.audit.auditing import audit as audited
+    from koordpy.audit.auditing import confirmed
+    from koordpy.cluster.connection import ConnectionConfigError
+    from koordpy.cluster.errors import ApiError, ConnectionFailed
+
+    from .known import Access
+
+    async def look() -> "Report":
+        async with Access(**access).client() as client:
+            server = client.connection.server
+            report = audited(await listed(client), server)
+            if report.findings:
+                await asyncio.sleep(recheck)
+                report = confirmed(report, audited(await listed(client), server))
+            return report
+
+    try:
+        return asyncio.run(look())
+    except (ApiError, ConnectionConfigError, ConnectionFailed, DecodeError, OSError) as error:
+        raise Unusable(str(error)) from None
+
+
+async def listed(client: "Client") -> "Objects":
+    """List everything that is audited. Raises ApiError where nodes or pods cannot be listed."""
+    from koordpy.api.core import Node, Pod
+    from koordpy.audit.objects import TYPES, Objects
+    from koordpy.cluster.errors import Forbidden, NotFound
+
+    found: dict[type[KubeObject], list[Any]] = {}
+    missing: dict[str, str] = {}
+    for type_ in TYPES:
+        try:
+            found[type_], malformed = await _all(client, type_)
+            if malformed:
+                missing[type_.__name__] = f"{counted(malformed, 'object')} of another shape left out"
+        except (Forbidden, NotFound) as error:
+            if type_ in (Node, Pod):
+                raise
+            absent = isinstance(error, NotFound)
+            missing[type_.__name__] = (
+                "the cluster has no such resource" if absent else "no right to list them"
+            )
+    return Objects.of(found, missing)
+
+
+async def _all(client: "Client", type_: "type[KubeObject]") -> tuple[list[Any], int]:
+    """Return all objects of a type, and how many could not be decoded."""
+    items: list[Any] = []
+    malformed, continue_ = 0, ""
+    while True:
+        page = await client.list_page(type_, continue_=continue_)
+        items += page.items
+        malformed += len(page.malformed)
+        continue_ = page.metadata.continue_
+        if not continue_:
+            return items, malformed
+
+
+def show(to: Console, report: "Report") -> None:
+    """Print the findings, then what was checked."""
+    if report.findings:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for name in ("SEVERITY", "NODE", "WHAT", "HELD", "OF", "PROBLEM", "OWNERS"):
+            table.add_column(name, no_wrap=name not in ("PROBLEM", "OWNERS"))
+        for found in report.findings:
+            colour = _COLOURS[found.severity.value]
+            table.add_row(
+                f"[{colour}]{found.severity.value}[/]",
+                escape(found.node or "-"),
+                escape(found.what),
+                escape(found.held or "-"),
+                escape(found.limit or "-"),
+                escape(found.problem),
+                escape(_owners(found)),
+            )
+        to.print(table)
+        to.print()
+    for checked in report.checks:
+        outcome = checked.outcome.value
+        counts = ", ".join(f"{number:,} {what}" for what, number in checked.counts.items())
+        details = "; ".join(part for part in (counts, checked.reason) if part)
+        to.print(
+            f"{checked.check:<15} [{_OUTCOMES[outcome]}]{outcome}[/]"
+            + (f": {escape(details)}" if details else "")
+        )
+    read = ", ".join(f"{number:,} {kind}" for kind, number in report.objects.items())
+    result = f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}"
+    verdict = result if report.findings else "nothing is handed out twice"
+    to.print(f"{escape(report.source)} ({read}): {verdict}")
+
+
+def _owners(found: "Finding") -> str:
+    more = len(found.owners) - _MOST_OWNERS
+    named = ", ".join(str(owner) for owner in found.owners[:_MOST_OWNERS])
+    return f"{named} and {more} more" if more > 0 else named
