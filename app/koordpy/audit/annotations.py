@@ -144,7 +144,7 @@ def _read_devices(text: str) -> Devices:
                 minors.add((kind, each.minor))
                 for name, amount in each.resources.items():
                     _add(amounts, (kind, each.minor, name), amount.value())
-                functions.update((kind, each.minor, _address(vf)) for vf in each.virtual_functions)
+                functions.update((kind, each.minor, vf.bus_id) for vf in each.virtual_functions)
         return Devices(amounts, frozenset(minors), frozenset(functions))
     try:
         for kind, devices in types.items():
@@ -157,11 +157,6 @@ def _read_devices(text: str) -> Devices:
     except QuantityError as error:
         raise ValueError(f"annotation {extension.ANNOTATION_DEVICE_ALLOCATED}: {error}") from None
     return Devices(amounts, frozenset(minors), frozenset(functions))
-
-
-def _address(function: object) -> str:
-    """Return the bus address of a virtual function."""
-    return function if isinstance(function, str) else str(getattr(function, "bus_id", ""))
 
 
 def _add(amounts: dict[K, int], key: K, number: int) -> None:

@@ -19,7 +19,7 @@ Document = dict[str, Any]
 GPU = {extension.GPU_CORE: "100", extension.GPU_MEMORY: "80Gi", extension.GPU_MEMORY_RATIO: "100"}
 
 
-def node(name: str = "n1", *, annotations: Document | None = None, **allocatable: str) -> Node:
+def node(name: str = "n1", *, annotations: Any = None, **allocatable: Any) -> Node:
     amounts = {"cpu": "16", "memory": "64Gi", "pods": "20", **allocatable}
     metadata = {"name": name, "annotations": annotations or {}}
     return decode(Node, {"metadata": metadata, "status": {"allocatable": amounts}})

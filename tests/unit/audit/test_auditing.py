@@ -98,8 +98,8 @@ def test_an_auditor_finds_what_an_audit_of_everything_finds(changes: list[Any]) 
         gpus(3, "n1"),
         gpus(3, "n2"),
     ]
-    for obj in fixed:
-        auditor.apply(obj)
+    for one in fixed:
+        auditor.apply(one)
     there: dict[str, Any] = {}
     for name, on, number, is_reservation, gone in changes:
         key = f"{'r' if is_reservation else 'p'}-{name}"

@@ -120,6 +120,13 @@ def test_an_annotation_that_cannot_be_read_is_a_warning() -> None:
     assert "resource-status" in found.problem
 
 
+def test_devices_in_an_unusual_form_are_read_as_go_would() -> None:
+    text = '{"rdma": [{"Minor": 1, "resources": {}, "extension": {"VFs": [{"busID": "0:1"}]}}]}'
+    unusual = {extension.ANNOTATION_DEVICE_ALLOCATED: text}
+    found = findings(node(), *(pod(name, annotations=unusual) for name in "ab"), check="devices")
+    assert "rdma 1 virtual function 0:1" in [item.what for item in found]
+
+
 def test_an_annotation_in_an_unusual_form_is_read_as_go_would() -> None:
     unusual = {extension.ANNOTATION_RESOURCE_STATUS: '{"CPUSet": "0-1", "more": 1}'}
     assert only(node(), topology(), pod("a", annotations=unusual), pod("b", cpuset="1")).what == "CPU 1"

@@ -1,11 +1,14 @@
 """Whether the audit finds quotas that are used or promised twice."""
 
+from typing import Any
+
 from koordpy.api import extension
+from koordpy.api.core import Pod
 from tests.unit.audit.books import findings, names, node, only, pod, quota, report
 
 
-def member(name: str, of: str, cpu: str = "2", **more: object) -> object:
-    return pod(name, requests={"cpu": cpu}, labels={extension.LABEL_QUOTA_NAME: of}, **more)  # type: ignore[arg-type]
+def member(name: str, of: str, cpu: str = "2", **more: Any) -> Pod:
+    return pod(name, requests={"cpu": cpu}, labels={extension.LABEL_QUOTA_NAME: of}, **more)
 
 
 def test_use_up_to_the_maximum_is_clean() -> None:
@@ -78,6 +81,6 @@ def test_a_status_may_leave_out_pods_that_are_being_deleted() -> None:
 
 
 def test_a_status_that_no_scheduler_keeps_is_not_compared() -> None:
-    checked = report(node(), quota("q", most={"cpu": "4"}), member("a", "q"))  # type: ignore[arg-type]
+    checked = report(node(), quota("q", most={"cpu": "4"}), member("a", "q"))
     assert checked.findings == []
     assert "statuses" not in next(item for item in checked.checks if item.check == "quotas").counts
