@@ -18,6 +18,7 @@ from . import (
     colocation,
     definitions,
     descheduler,
+    devices,
     extenders,
     gang_barriers,
     gangs,
@@ -54,6 +55,7 @@ _CHECKS: tuple[tuple[Area, Check], ...] = (
     (gangs.AREA, gangs.check),
     (gang_barriers.AREA, gang_barriers.check),
     (quotas.AREA, quotas.check),
+    (devices.AREA, devices.check),
     (rights.AREA, rights.check),
 )
 
