@@ -42,8 +42,11 @@ def minus(left: Amounts, right: Amounts) -> Quantities:
 
 
 def minus_not_negative(left: Amounts, right: Amounts) -> Quantities:
-    """Return the difference with 0 for what would be negative, also for names of the right list alone."""
-    return {name: amount if amount.sign > 0 else _ZERO for name, amount in minus(left, right).items()}
+    """Return the difference with 0 for what would be negative, and for every name of the right list alone."""
+    return {
+        name: amount if name in left and amount.sign > 0 else _ZERO
+        for name, amount in minus(left, right).items()
+    }
 
 
 def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quantities:

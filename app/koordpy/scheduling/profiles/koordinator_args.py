@@ -12,31 +12,12 @@ from pydantic import Field
 
 from koordpy.api import extension
 from koordpy.api.config_model import ConfigModel
-from koordpy.api.field_error import FieldError, invalid
+from koordpy.api.field_error import FieldError
 from koordpy.api.plugin import PluginArgs
 
 from ..toolkit.scoring_strategy import ScoringStrategy, least_allocated
 
 _DEVICES = (extension.GPU_MEMORY_RATIO, extension.GPU_MEMORY, "koordinator.sh/rdma", "koordinator.sh/fpga")
-
-
-class NodeNUMAResourceArgs(PluginArgs):
-    """How CPUs are bound by default, and how nodes and their NUMA nodes are scored."""
-
-    default_cpu_bind_policy: str = Field(default="FullPCPUs", alias="defaultCPUBindPolicy")
-    scoring_strategy: ScoringStrategy = least_allocated(("cpu", "memory"))
-    numa_scoring_strategy: ScoringStrategy = least_allocated(("cpu", "memory"))
-
-    def problems(self) -> Iterable[FieldError]:
-        """Validate as Koordinator does."""
-        if self.default_cpu_bind_policy not in ("", "FullPCPUs", "SpreadByPCPUs"):
-            yield invalid(
-                "defaultCPUBindPolicy",
-                self.default_cpu_bind_policy,
-                "must specified CPU bind policy FullPCPUs or SpreadByPCPUs",
-            )
-        yield from self.scoring_strategy.problems("scoringStrategy", "scoring strategy")
-        yield from self.numa_scoring_strategy.problems("numaScoringStrategy", "numa scoring strategy")
 
 
 class GPUSharedResourceTemplatesConfig(ConfigModel):
@@ -76,6 +57,5 @@ class DeviceShareArgs(PluginArgs):
 
 KOORDINATOR_ARGS: Mapping[str, type[PluginArgs]] = {
     "DeviceShare": DeviceShareArgs,
-    "NodeNUMAResource": NodeNUMAResourceArgs,
 }
 """Argument types by plugin name."""

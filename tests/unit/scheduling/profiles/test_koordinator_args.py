@@ -13,7 +13,6 @@ from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.koordinator_args import (
     KOORDINATOR_ARGS,
     DeviceShareArgs,
-    NodeNUMAResourceArgs,
 )
 from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.scheduling.profiles.registry import Place, build, installed
@@ -89,13 +88,13 @@ def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed
     assert enabled == {
         "queue_sort": ["PrioritySort"],
         "pre_enqueue": ["Coscheduling"],
-        "pre_filter": ["NodeResourcesFit", "SchedulingHint", "ElasticQuota"],
-        "filter": ["NodeResourcesFit", "LoadAwareScheduling"],
+        "pre_filter": ["NodeResourcesFit", "SchedulingHint", "NodeNUMAResource", "ElasticQuota"],
+        "filter": ["NodeResourcesFit", "LoadAwareScheduling", "NodeNUMAResource"],
         "post_filter": ["Coscheduling", "DefaultPreemption"],
         "score": ["LoadAwareScheduling"],
         "reserve": ["LoadAwareScheduling", "ElasticQuota"],
         "permit": ["Coscheduling"],
-        "pre_bind": ["DefaultPreBind"],
+        "pre_bind": ["NodeNUMAResource", "DefaultPreBind"],
         "bind": ["DefaultBinder"],
         "post_bind": ["Coscheduling"],
     }
@@ -133,13 +132,8 @@ def test_every_wrong_plugin_is_named_at_once() -> None:
 
 
 def test_every_kind_has_koordinators_defaults() -> None:
-    numa, devices = read("NodeNUMAResource"), read("DeviceShare")
-    assert isinstance(numa, NodeNUMAResourceArgs)
+    devices = read("DeviceShare")
     assert isinstance(devices, DeviceShareArgs)
-    assert numa.default_cpu_bind_policy == "FullPCPUs"
-    for strategy in (numa.scoring_strategy, numa.numa_scoring_strategy):
-        assert strategy.type == "LeastAllocated"
-        assert [(spec.name, spec.weight) for spec in strategy.resources] == [("cpu", 1), ("memory", 1)]
     assert [spec.name for spec in devices.scoring_strategy.resources] == [
         "koordinator.sh/gpu-memory-ratio",
         "koordinator.sh/gpu-memory",
@@ -155,18 +149,6 @@ def test_every_kind_has_koordinators_defaults() -> None:
 @pytest.mark.parametrize(
     ("name", "document", "problem"),
     [
-        (
-            "NodeNUMAResource",
-            {"scoringStrategy": {"type": "LeastAllocated", "resources": [{"name": "cpu"}]}},
-            "args.scoringStrategy.resources[0].weight: Invalid value: 0: resource weight of cpu not in valid "
-            "range (0, 100]",
-        ),
-        (
-            "NodeNUMAResource",
-            {"numaScoringStrategy": {"type": "Random"}},
-            "args.numaScoringStrategy.type: numa scoring strategy Random is not supported, expected one of "
-            "MostAllocated, BalancedAllocation, LeastAllocated",
-        ),
         (
             "DeviceShare",
             {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "x", "weight": 101}]}},

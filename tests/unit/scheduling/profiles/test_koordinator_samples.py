@@ -44,10 +44,12 @@ def test_the_shipped_file_runs_the_installed_plugins_in_its_order(skip_missing: 
     assert set(profiles.missing) == set(KOORDINATOR_ARGS)
     enabled = profiles.frameworks["koord-scheduler"].enabled
     filters = [name for name, _ in enabled.at("filter", Filter)]
-    assert filters.index("LoadAwareScheduling") < filters.index("Reservation")
+    order = [name for name in filters if name in ("LoadAwareScheduling", "NodeNUMAResource", "Reservation")]
+    assert order == ["LoadAwareScheduling", "NodeNUMAResource", "Reservation"]
     assert [name for name, _ in enabled.at("bind", Bind)][-1] == "DefaultBinder"
     weights = profiles.frameworks["koord-scheduler"].weights
-    assert weights == {"LoadAwareScheduling": 1, "Reservation": 5000, "Coscheduling": 1}
+    expected = {"LoadAwareScheduling": 1, "NodeNUMAResource": 1, "Reservation": 5000, "Coscheduling": 1}
+    assert weights == expected
 
 
 def test_fields_of_the_shipped_file_without_effect_are_named() -> None:

@@ -1,0 +1,1 @@
+"""What a pod gets on one node: amounts of its NUMA nodes, and CPUs."""

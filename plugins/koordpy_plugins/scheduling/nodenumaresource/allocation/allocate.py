@@ -1,0 +1,139 @@
+"""Allocates to a pod on one node what it requests: amounts of the NUMA nodes of its affinity, and CPUs.
+
+Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/resource_manager.go` (`Allocate`) and `plugin.go`
+(`tryAllocateFromNode`).
+"""
+
+from typing import Final
+
+from koordpy.api.extension import CPU
+from koordpy.api.quantity import Quantity
+from koordpy.api.resource_list import Quantities
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.topology_manager import bitmask
+
+from ..attempt.preemptible import NUMAResources, sum_up
+from ..cpus import policies
+from ..cpus.accumulator import NOT_ENOUGH, NotEnoughCPUs
+from ..state.pod_allocation import PodAllocation
+from .cpu_sets import InvalidTopology, allocate_cpus, available_cpus
+from .distribution import distribute
+from .request import Offer, Request
+
+NO_NUMA_NODES: Final = "insufficient resources on NUMA Node"
+
+Allocated = tuple[PodAllocation | None, Status]
+
+
+def allocate(request: Request, offer: Offer) -> Allocated:
+    """Return what a pod gets by an offer, or why it gets nothing. Nothing changes but `offer.required`."""
+    request.made_by(offer)
+    shares: dict[int, Quantities] = {}
+    if request.affinity is not None:
+        shares, status = _numa_shares(request, offer, request.affinity)
+        if not status.is_success:
+            return None, status
+    cpus: frozenset[int] = frozenset()
+    if request.bind:
+        try:
+            cpus = allocate_cpus(request, offer, shares)
+        except (NotEnoughCPUs, InvalidTopology) as error:
+            return None, Status.unschedulable(str(error))
+    meta = request.pod.metadata
+    exclusive = request.state.exclusive_policy
+    return PodAllocation(meta.uid, meta.namespace, meta.name, cpus, exclusive, shares), SUCCESS
+
+
+def _numa_shares(request: Request, offer: Offer, mask: int) -> tuple[dict[int, Quantities], Status]:
+    options = request.options
+    if not options.numa_resources:
+        return {}, Status.unresolvable(NO_NUMA_NODES)
+    available = offer.required
+    if not available:
+        available = request.held.available_numa_resources(options, offer.reusable)[0]
+    try:
+        trim(available, request, offer)
+    except InvalidTopology as error:
+        return {}, Status.unresolvable(str(error))
+    shares, short = distribute(
+        request.pod_requests if request.bind else request.requests,
+        available,
+        list(bitmask.bits(mask)),
+        whole_cpus=_whole_cpus(request),
+    )
+    if short:
+        return {}, Status.unschedulable(*(f"Insufficient NUMA {name}" for name in short))
+    return shares, SUCCESS
+
+
+def _whole_cpus(request: Request) -> int:
+    """Return of how many CPUs a NUMA node's share is a multiple, 0 for any fraction."""
+    if not request.bind:
+        return 0
+    topology = request.options.cpu_topology
+    if request.is_required and request.bind_policy == policies.FULL_PCPUS and topology is not None:
+        return max(topology.cpus_per_core, 1)
+    return 1
+
+
+def trim(available: dict[int, Quantities], request: Request, offer: Offer) -> None:
+    """Reduce the available cpu of NUMA nodes, in place, to the CPUs that the required bind policy allows.
+
+    Raises InvalidTopology.
+    """
+    if not request.is_required:
+        return
+    cpus, _, topology = available_cpus(request, offer)
+    for node, amounts in available.items():
+        cpu = amounts.get(CPU)
+        if cpu is None or cpu.is_zero:
+            continue
+        count = 0
+        if topology is not None:
+            on_node = cpus & topology.cpus_of_node(node)
+            count = len(policies.filter_by_required(topology, on_node, request.bind_policy))
+        if count * 1000 < cpu.milli_value():
+            amounts[CPU] = Quantity.of_milli(count * 1000, cpu.format)
+
+
+def allocate_from_node(
+    request: Request, owners_use: NUMAResources, *, is_designated: bool = False
+) -> Allocated:
+    """Allocate what no reservation holds.
+
+    `owners_use` is what pods have of reservations: it is counted twice, for them and for the reservation.
+    With `is_designated` a designated allocation must be met exactly.
+    """
+    designated = request.state.designated if is_designated else None
+    if designated is not None:
+        return _allocate_designated(request)
+    reusable, preemptible = dict(owners_use), frozenset[int]()
+    if request.preemptible is not None and request.preemptible.node is not None:
+        reusable = request.preemptible.node.resources_with(reusable)
+        preemptible = request.preemptible.node.cpus_with(preemptible)
+    return allocate(request, Offer(reusable, frozenset(), (preemptible,)))
+
+
+def _allocate_designated(request: Request) -> Allocated:
+    """Allocate the designated CPUs and amounts.
+
+    In Koordinator the designated CPUs count as held by one pod less, so two pods may get the same ones. Here
+    they are only preferred.
+    """
+    designated = request.state.designated
+    assert designated is not None
+    reusable: NUMAResources = request.offer.reusable
+    preemptible: frozenset[int] = frozenset()
+    if designated.numa_resources:
+        try:
+            request.affinity = bitmask.of(designated.numa_resources)
+        except ValueError as error:
+            return None, Status.unresolvable(str(error))
+    if request.preemptible is not None and request.preemptible.node is not None:
+        reusable = request.preemptible.node.resources_with(sum_up(reusable))
+        preemptible = request.preemptible.node.cpus_with(preemptible)
+    required = designated.numa_resources
+    found, status = allocate(request, Offer(reusable, designated.cpus, (preemptible,), required))
+    if found is not None and found.cpus != designated.cpus:
+        return None, Status.unschedulable(NOT_ENOUGH)
+    return found, status
