@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from bench import objects
 from bench.objects import Document
-from koordpy.api.core import KubeObject, ReplicaSet, Service
+from koordpy.api.core import ReplicaSet, Service
+from koordpy.api.meta import KubeObject
 
 DEPLOYMENTS = 50
 
