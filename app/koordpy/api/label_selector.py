@@ -135,7 +135,7 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
 class Selector:
     """Requirements that must all hold, sorted by key. `NOTHING` is the one selector that never matches."""
 
-    __slots__ = ("_equal", "_nothing", "_others", "requirements")
+    __slots__ = ("_equal", "_hash", "_nothing", "_others", "requirements")
 
     def __init__(self, requirements: Iterable[Requirement] = (), *, nothing: bool = False) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda item: item.key))
@@ -144,6 +144,7 @@ class Selector:
             (item.key, item.values[0]) for item in self.requirements if item.operator in _EQUAL
         )
         self._others = tuple(item for item in self.requirements if item.operator not in _EQUAL)
+        self._hash: int | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -173,7 +174,9 @@ class Selector:
         return self._nothing == other._nothing and self.requirements == other.requirements
 
     def __hash__(self) -> int:
-        return hash((self._nothing, self.requirements))
+        if self._hash is None:  # selectors are keys of caches that every pod is looked up in
+            self._hash = hash((self._nothing, self.requirements))
+        return self._hash
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))

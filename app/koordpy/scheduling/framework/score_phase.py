@@ -125,7 +125,7 @@ class ScorePhase:
     @staticmethod
     def _weighted(state: CycleState, pod: Pod, name: str, plugin: Score, weight: int, raw: Int64) -> Int64:
         scores = call(state, "ScoreExtensionNormalize", name, plugin.normalize_scores, state, pod, raw)
-        if len(scores) and (scores.min() < MIN_NODE_SCORE or scores.max() > MAX_NODE_SCORE):
+        if not _are_in_range(scores):
             outside = scores[(scores < MIN_NODE_SCORE) | (scores > MAX_NODE_SCORE)][0]
             raise Broken(
                 Status.failed(
@@ -135,3 +135,12 @@ class ScorePhase:
                 ).by(name)
             )
         return scores * weight
+
+
+def _are_in_range(scores: Int64) -> bool:
+    """Return whether no score is invalid; read as unsigned numbers, scores below 0 are the largest."""
+    if not len(scores):
+        return True
+    if MIN_NODE_SCORE == 0 and scores.dtype == np.int64:
+        return bool(scores.view(np.uint64).max() <= MAX_NODE_SCORE)
+    return bool(scores.min() >= MIN_NODE_SCORE and scores.max() <= MAX_NODE_SCORE)

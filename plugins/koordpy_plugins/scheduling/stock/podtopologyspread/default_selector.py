@@ -4,12 +4,16 @@ Source: Kubernetes, `framework/plugins/helper` (`DefaultSelector`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from koordpy.api import label_selector
 from koordpy.api.core import Pod, ReplicaSet, ReplicationController, Service, StatefulSet
 from koordpy.api.label_selector import Requirement, Selector, SelectorError
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.store import Store
+from koordpy.lib.bounded_cache import cached
+
+_Workloads = Store[ReplicaSet] | Store[StatefulSet]
 
 
 class DefaultSelectors:
@@ -21,14 +25,15 @@ class DefaultSelectors:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
+    @cached_property
+    def _stores(self) -> tuple[Store[Service], Store[ReplicationController], Mapping[str, _Workloads]]:
+        late = self._cluster.late_store
+        workloads: dict[str, _Workloads] = {"ReplicaSet": late(ReplicaSet), "StatefulSet": late(StatefulSet)}
+        return late(Service), late(ReplicationController), workloads
+
     def of(self, pod: Pod) -> Selector:
         """Return a pod's default selector; an empty one if no Service and owner of it has a selector."""
-        late = self._cluster.late_store
-        services, controllers = late(Service), late(ReplicationController)
-        workloads: dict[str, Store[ReplicaSet] | Store[StatefulSet]] = {
-            "ReplicaSet": late(ReplicaSet),
-            "StatefulSet": late(StatefulSet),
-        }
+        services, controllers, workloads = self._stores
         labels: dict[str, str] = {}
         for of_service in _service_selectors(services, pod):
             labels.update(of_service)
@@ -41,7 +46,14 @@ class DefaultSelectors:
                 labels.update({} if controller is None else controller.spec.selector)
             elif owner.api_version == "apps/v1" and owner.kind in workloads:
                 requirements = _requirements(workloads[owner.kind].get(namespace, name))
-        return Selector((*label_selector.of_labels(labels).requirements, *requirements))
+        return _selector((tuple(labels.items()), requirements))
+
+
+@cached("default_selectors", 1 << 20)
+def _selector(parts: tuple[tuple[tuple[str, str], ...], tuple[Requirement, ...]]) -> Selector:
+    """Return the selector of labels and more requirements: the same one for all pods of a workload."""
+    labels, requirements = parts
+    return Selector((*label_selector.of_labels(dict(labels)).requirements, *requirements))
 
 
 def _service_selectors(services: Store[Service], pod: Pod) -> Iterator[Mapping[str, str]]:
