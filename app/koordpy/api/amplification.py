@@ -25,8 +25,11 @@ def node_ratios(annotations: Mapping[str, str]) -> Ratios | None:
     None if there are none; an empty mapping is not none. Raises ValueError.
     """
     text = annotations.get(extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO)
-    if text is None:
-        return None
+    return None if text is None else parse_ratios(text)
+
+
+def parse_ratios(text: str) -> Ratios | None:
+    """Read the ratios from the annotation's text; None for null. Raises ValueError."""
     try:
         ratios = go_json.mapping(go_json.parse(text), "value")
         if ratios is None:

@@ -11,11 +11,12 @@ import msgspec
 
 from koordpy.admission.handler import UPDATE, Errored, MutatingHandler, Request
 from koordpy.api import extension, resource_list
+from koordpy.api.amplification import parse_ratios
 from koordpy.api.document import Document
 from koordpy.api.quantity import Quantity, from_wire
 from koordpy.api.scheme import DecodeError
 
-from .amplification import SUPPORTED, amplify, parse_ratios
+from .amplification import SUPPORTED, amplify
 
 _ANNOTATIONS: Final = ("metadata", "annotations")
 _ALLOCATABLE: Final = ("status", "allocatable")
@@ -52,9 +53,9 @@ class ResourceAmplificationPlugin(MutatingHandler):
             if raw:
                 document.set((*_ANNOTATIONS, _RAW), resource_list.text(raw))
         try:
-            ratios = parse_ratios(ratio)
-        except DecodeError as error:
-            raise Errored(500, f"failed to unmarshal node resource amplification ratio: {error}") from None
+            ratios = parse_ratios(ratio) or {}
+        except ValueError as error:
+            raise Errored(500, str(error)) from None
         for name, amount in amplify(raw, ratios).items():
             if name not in reported or str(from_wire(reported[name])) != str(amount):
                 document.set((*_ALLOCATABLE, name), str(amount))
