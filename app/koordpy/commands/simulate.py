@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from .options import Failure, output_option
+from .options import Failure, cluster_options, output_option
 from .output import Format, console, emit
 from .progress import Progress, lasting
-from .simulate_gpus import fill_gpus, fills_gpus
+from .simulate_gpus import Distribution, fill_gpus, fills_gpus
 
 
 @click.command(short_help="Replay a workload on a simulated cluster.")
@@ -51,11 +51,22 @@ from .simulate_gpus import fill_gpus, fills_gpus
     type=click.IntRange(min=1),
     help="With a GPUFillScenario: how many processors its runs use (default: all).",
 )
+@click.option(
+    "--pods",
+    type=click.IntRange(min=1),
+    help="With a GPUFillScenario: do the runs in so many pods of a Kubernetes cluster, as an Indexed Job.",
+)
+@click.option("--image", help="With --pods: an image of koordpy with the packages of the policies.")
+@click.option("--namespace", "-n", help="With --pods: the namespace of the Job (default: default).")
+@cluster_options
+@click.option("--part", hidden=True)
+@click.option("--sweep", hidden=True)
 @click.option("--placements", is_flag=True, help="With -o json or yaml: list every pod's node.")
 @output_option
 @click.pass_obj
 def simulate(
     obj: dict[str, Any],
+    /,
     file: Path,
     compare: tuple[Path, Path] | None,
     data: Path | None,
@@ -65,6 +76,7 @@ def simulate(
     jobs: int | None,
     placements: bool,
     output: Format,
+    **distribution: Any,
 ) -> None:
     """Replay a workload on a simulated cluster, with the production code on simulated time.
 
@@ -87,10 +99,10 @@ def simulate(
     if fills_gpus(file):
         if compare or placements:
             raise Failure("--compare and --placements are for the kind Scenario, this is a GPUFillScenario")
-        fill_gpus(file, data or file.parent, plots, page, seed, jobs, output)
+        fill_gpus(file, data or file.parent, plots, page, seed, jobs, output, Distribution(**distribution))
         return
-    if jobs is not None:
-        raise Failure("--jobs is for the kind GPUFillScenario: a Scenario is one run for each scheduler")
+    if jobs is not None or any(distribution.values()):
+        raise Failure("--jobs, --pods and options about a cluster are for the kind GPUFillScenario")
     told = scenario.load(file)
     if seed is not None:
         told = told.model_copy(update={"seed": seed})

@@ -83,4 +83,22 @@ def test_a_plain_scenario_has_no_jobs(scenario):
     scenario.write_text(yaml.safe_dump(SCENARIO | {"kind": "Scenario"}))
     done = simulate(scenario, "--jobs", 2)
     assert done.exit_code != 0
-    assert "--jobs is for the kind GPUFillScenario" in done.output
+    assert "are for the kind GPUFillScenario" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pods", "2"], "--pods needs --image"),
+        (["--pods", "2", "--image", "i", "--jobs", "2"], "does not go with --jobs"),
+        (["--image", "i"], "go with --pods"),
+        (["--server", "http://localhost:1"], "go with --pods"),
+        (["--part", "0/2"], "--part and --sweep go together"),
+        (["--part", "2/2", "--sweep", "default/x"], "expected INDEX/PARTS"),
+        (["--part", "0/2", "--sweep", "x"], "expected NAMESPACE/NAME"),
+    ],
+)
+def test_options_about_a_cluster_go_together(scenario, options, message):
+    done = simulate(scenario, *options)
+    assert done.exit_code != 0
+    assert message in done.output
