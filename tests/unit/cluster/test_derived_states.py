@@ -39,6 +39,7 @@ from koordpy.testing.random_objects import NODES, Kind, elastic_quota
 from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
 from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
+from koordpy_plugins.scheduling.deviceshare.state.columns import DeviceColumns
 from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
 from koordpy_plugins.scheduling.deviceshare.templates import GPUSharedResourceTemplates
 from koordpy_plugins.scheduling.elasticquota.state.settings import QuotaSettings
@@ -258,6 +259,7 @@ CASES: dict[type[DerivedState], Case] = {
     DeviceClasses: Case(lambda cluster: cluster.shared(DeviceClasses)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),
     DeviceLedger: Case(lambda cluster: cluster.shared(DeviceLedger), reserve_devices),
+    DeviceColumns: Case(lambda cluster: cluster.shared(DeviceColumns)),
     GPUSharedResourceTemplates: Case(lambda cluster: cluster.shared(GPUSharedResourceTemplates, "x", "c0")),
 }
 

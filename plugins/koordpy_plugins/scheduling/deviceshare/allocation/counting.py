@@ -30,7 +30,8 @@ from .requests import (
 _WHOLE: Final = 100
 """The amount of a whole device."""
 
-_NAMES: Final = {RDMA: extension.RDMA, FPGA: extension.FPGA}
+NAMES: Final = {RDMA: extension.RDMA, FPGA: extension.FPGA}
+"""The resource of a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +84,25 @@ def _of_type(devices: NodeDevices, requests: Requests, type_: str, amounts: Amou
     if type_ == GPU:
         gpu = requests.gpu
         return None if gpu is None else Wanted(gpu.per_gpu, gpu.exact, gpu.count)
-    name = _NAMES[type_]
+    wanted = counted(requests, type_, amounts)
+    if wanted is not None:
+        return wanted
+    count = len(devices.total[type_])
+    selector = requests.hints[type_].selector
+    if selector is not None:
+        count = sum(selector.matches(info.labels) for info in devices.infos.get(type_, ()))
+    return Wanted(amounts, exact(amounts), count) if count else None
+
+
+def counted(requests: Requests, type_: str, amounts: Amounts) -> Wanted | None:
+    """Return what is wanted of a type other than GPUs; None if of all devices, however many there are."""
+    name = NAMES[type_]
     amount = amounts[name].value() if name in amounts else 0
     hint = requests.hints.get(type_)
     if amount > _WHOLE and amount % _WHOLE == 0:
         return _counted(name, _WHOLE, amount // _WHOLE)
     if hint is not None and hint.strategy == APPLY_FOR_ALL:
-        count = len(devices.total[type_])
-        if hint.selector is not None:
-            count = sum(map(hint.selector.matches, (info.labels for info in devices.infos.get(type_, ()))))
-        return Wanted(amounts, exact(amounts), count) if count else None
+        return None
     if hint is not None and hint.strategy == REQUESTS_AS_COUNT:
         return _counted(name, _WHOLE if hint.exclusive_policy == DEVICE_LEVEL else 1, amount)
     return Wanted(amounts, exact(amounts), 1)

@@ -132,7 +132,7 @@ def _left(
     """Return what is left of each device that is offered; empty if nothing is."""
     returned = _returned(amounts, preemptible) if preemptible else {}
     if not returned and not required:
-        return amounts.left if not all(map(is_zero, amounts.free.values())) else {}
+        return amounts.left
     offered: dict[int, Exact] = {**returned}
     for minor, free in amounts.free.items():
         offered.setdefault(minor, free)

@@ -31,7 +31,10 @@ def left_of(total: Exact, free: Exact) -> Left:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAmounts:
-    """By minor. `used` has the minors with any usage, be it 0; `left` those with a total."""
+    """By minor. `used` has the minors with any usage, be it 0.
+
+    `left` is what is left of each device with a total; none has anything left if nothing is free of any.
+    """
 
     total: Mapping[int, Exact]
     free: Mapping[int, Exact]
@@ -52,5 +55,7 @@ class DeviceAmounts:
             totals,
             frees,
             {minor: exact(amounts) for minor, amounts in used.items()},
-            {minor: left_of(totals[minor], amounts) for minor, amounts in frees.items()},
+            {}
+            if all(map(is_zero, frees.values()))
+            else {minor: left_of(totals[minor], amounts) for minor, amounts in frees.items()},
         )

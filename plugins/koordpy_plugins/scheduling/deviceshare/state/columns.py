@@ -1,0 +1,246 @@
+"""The devices of nodes as columns of the node table, for questions about all nodes at once.
+
+Only rows whose node, Device or allocations have changed are written, at the next reading. A row that the
+columns cannot hold exactly (minors beyond 15, fractions, huge amounts) says so.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api import extension
+from koordpy.api.core import Node
+from koordpy.api.device import Device
+from koordpy.api.meta import KubeObject
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.columns import Column
+from koordpy.cluster.derived_state import DerivedState, Snapshot
+from koordpy.cluster.nodes import NodeTable
+
+from . import partitions
+from .device_amounts import Left
+from .exact import UNIT, Exact, is_zero
+from .gpu_topology import Scope
+from .interner import Interner
+from .ledger import DeviceLedger
+from .minors import bits_of
+from .node_devices import NodeDevices
+
+MINORS: Final = 16
+"""Cells of a device in each row."""
+
+SCOPES: Final = 2 * MINORS + 1
+"""The most scopes that a tree of so many GPUs has."""
+
+MISSING: Final = 1 << 62
+"""In a row of free amounts, a resource that a device does not have, and that no request exceeds."""
+
+_MOST: Final = 1 << 50
+"""The largest exact amount: sums of it times a score fit 64 bits."""
+
+GPU_NAMES: Final = (
+    extension.GPU_CORE,
+    extension.GPU_MEMORY,
+    extension.GPU_MEMORY_RATIO,
+    extension.HUAWEI_NPU_CORE,
+    extension.HUAWEI_NPU_CPU,
+    extension.HUAWEI_NPU_DVPP,
+)
+NAMES: Final = {"gpu": GPU_NAMES, "rdma": (extension.RDMA,), "fpga": (extension.FPGA,)}
+"""The resources of each type, in the order of their cells."""
+
+_ALL_NAMES: Final = frozenset(name for names in NAMES.values() for name in names)
+
+
+class TypeColumns:
+    """The devices of one type: bit i of a set is minor i, cell i of an amount too.
+
+    `total` and `free` have a cell for each resource of each minor, resources innermost; `free` is -1 for
+    devices that are not listed, or have nothing left.
+    """
+
+    def __init__(self, table: NodeTable, type_: str) -> None:
+        self.names = NAMES[type_]
+        width = MINORS * len(self.names)
+        self.count = table.add_column(dtype=np.int32)
+        self.exact = table.add_column(dtype=np.bool_, fill=False)
+        self.healthy = table.add_column(dtype=np.uint32)
+        self.free_at_all = table.add_column(dtype=np.uint32)
+        self.used = table.add_column(dtype=np.uint32)
+        self.total = table.add_column(width)
+        self.free = table.add_column(width, fill=-1)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns by name."""
+        names = ("count", "exact", "healthy", "free_at_all", "used", "total", "free")
+        return {name: getattr(self, name) for name in names}
+
+    def write(self, row: int, devices: NodeDevices, type_: str) -> None:
+        """Write the cells of a node."""
+        for column in self.columns.values():
+            column.reset(row)
+        amounts = devices.amounts(type_)
+        self.count.values[row] = len(amounts.total)
+        listed = {info.minor or 0 for info in devices.infos.get(type_, ())}
+        left = {minor: each for minor, each in amounts.left.items() if minor in listed}
+        if not all(0 <= minor < MINORS for minor in amounts.total.keys() | listed):
+            return
+        self.exact.values[row] = self._write_amounts(row, amounts.total, left)
+        self.healthy.values[row] = bits_of(minor for minor in left if not is_zero(amounts.total[minor]))
+        self.free_at_all.values[row] = bits_of(m for m, each in left.items() if not is_zero(each.free))
+        used = {minor for minor, each in left.items() if each.is_used} | (amounts.used.keys() - left.keys())
+        self.used.values[row] = bits_of(used)
+
+    def _write_amounts(self, row: int, totals: Any, left: dict[int, Left]) -> bool:
+        """Write total and free; return whether they are exact."""
+        width = len(self.names)
+        total, free = [0] * (MINORS * width), [-1] * (MINORS * width)
+        for minor, each in left.items():
+            known: Exact = totals[minor]
+            if not (_fits(known) and _fits(each.free)):
+                return False
+            if any(name in _ALL_NAMES and name not in self.names for name in (*known, *each.free)):
+                return False
+            for at, name in enumerate(self.names, minor * width):
+                total[at] = known.get(name, 0) // UNIT
+                free[at] = each.free[name] // UNIT if name in each.free else MISSING
+        self.total.values[row] = total
+        self.free.values[row] = free
+        return True
+
+
+class DeviceColumns(DerivedState):
+    """Columns that follow the ledger of devices.
+
+    As in the ledger, what stays known of deleted Devices is not part of the snapshot.
+    """
+
+    settled_by: ClassVar[tuple[type[KubeObject], ...]] = (Device,)
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        table = self._table = cluster.nodes
+        self._ledger = cluster.shared(DeviceLedger)
+        self._devices = cluster.store(Device)
+        self.known = table.add_column(dtype=np.bool_, fill=False)
+        self.types = {type_: TypeColumns(table, type_) for type_ in NAMES}
+        self.has_tree = table.add_column(dtype=np.bool_, fill=False)
+        self.scopes = table.add_column(SCOPES, dtype=np.uint32)
+        self.levels = table.add_column(SCOPES, dtype=np.int8)
+        self.table_id = table.add_column(dtype=np.int32, fill=-1)
+        self.honors = table.add_column(dtype=np.bool_, fill=False)
+        self.model_id = table.add_column(dtype=np.int32, fill=-1)
+        self.tables: Interner[Any] = Interner()
+        self.models: Interner[str] = Interner()
+        self._dirty: set[str] = set()
+        self.at_close(self._ledger.on_change(self._mark))
+        self.follow(
+            Node,
+            lambda node: self._mark(node.metadata.name),
+            lambda _, node: self._mark(node.metadata.name),
+            lambda node: self._mark(node.metadata.name),
+        )
+
+    def snapshot(self) -> Snapshot:
+        """Return the cells of the nodes that have a Device."""
+        self.refresh()
+        rows = [row for row in np.flatnonzero(self._table.present).tolist() if self.known.values[row]]
+        return {
+            self._table.name_of(row): self._shown(row)
+            for row in rows
+            if self._table.name_of(row) in self._devices
+        }
+
+    def refresh(self) -> None:
+        """Write the rows of nodes that have changed."""
+        for name in self._dirty:
+            row = self._table.row_of(name)
+            if row is not None:
+                self._write(row, name)
+        self._dirty.clear()
+
+    def _mark(self, name: str) -> None:
+        """Something of a node has changed; what has no Node object is not written."""
+        row = self._table.row_of(name)
+        if row is not None and self._table.present[row]:
+            self._dirty.add(name)
+        else:
+            self._dirty.discard(name)
+
+    def _write(self, row: int, name: str) -> None:
+        devices = self._ledger.node(name)
+        self.known.values[row] = devices is not None
+        for type_, columns in self.types.items():
+            columns.write(row, devices or _NO_DEVICES, type_)
+        node = self._table.node(row)
+        labels = node.metadata.labels if node is not None else {}
+        devices = devices or _NO_DEVICES
+        self._write_scopes(row, devices.gpu_topology)
+        index, honors = devices.partitions, devices.honors_partitions
+        if index is None:
+            index, honors = partitions.of_node(labels), partitions.honors(labels)
+        self.honors.values[row] = honors
+        vendor, model = (
+            labels.get(key, "") for key in (extension.LABEL_GPU_VENDOR, extension.LABEL_GPU_MODEL)
+        )
+        model_id = self.models.id_of(f"{vendor}-{model}")
+        table_id = -1 if index is None else self.tables.id_of(tuple(sorted(index.items())))
+        self.model_id.values[row] = -1 if model_id is None else model_id
+        self.table_id.values[row] = -1 if table_id is None else table_id
+        if model_id is None or table_id is None or not (index is None or _is_plain(index)):
+            self.types["gpu"].exact.values[row] = False
+
+    def _write_scopes(self, row: int, root: Scope | None) -> None:
+        scopes = list(_all(root)) if root is not None else []
+        self.has_tree.values[row] = bool(scopes)
+        self.scopes.reset(row)
+        self.levels.reset(row)
+        if len(scopes) > SCOPES or any(scope.bits >> MINORS for scope in scopes):
+            self.types["gpu"].exact.values[row] = False
+            return
+        self.scopes.values[row, : len(scopes)] = [scope.bits for scope in scopes]
+        self.levels.values[row, : len(scopes)] = [scope.level for scope in scopes]
+
+    def _shown(self, row: int) -> dict[str, Any]:
+        shown = {
+            f"{type_}.{name}": column.values[row].tolist()
+            for type_, columns in self.types.items()
+            for name, column in columns.columns.items()
+        }
+        for name in ("has_tree", "scopes", "levels", "honors"):
+            shown[name] = getattr(self, name).values[row].tolist()
+        table, model = int(self.table_id.values[row]), int(self.model_id.values[row])
+        shown["table"] = None if table < 0 else self.tables.value_of(table)
+        shown["model"] = None if model < 0 else self.models.value_of(model)
+        return shown
+
+
+_NO_DEVICES: Final = NodeDevices()
+
+
+def _fits(amounts: Exact) -> bool:
+    return all(0 <= amount <= _MOST * UNIT and amount % UNIT == 0 for amount in amounts.values())
+
+
+def _all(scope: Scope) -> Iterable[Scope]:
+    yield scope
+    for child in scope.children:
+        yield from _all(child)
+
+
+def _is_plain(index: partitions.PartitionIndex) -> bool:
+    """Whether every partition has minors, each with a bit of its own."""
+    return all(
+        partition.minors and partition.bits.bit_count() == len(set(partition.minors))
+        for groups in index.values()
+        for group in groups
+        for partition in group
+    )
+
+
+def cells(values: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
+    """Return amounts of rows (n, cells) by minor and resource (n, minors, resources)."""
+    return values.reshape(len(values), MINORS, len(names))

@@ -1,0 +1,176 @@
+"""The answers for all nodes at once are those of the allocator for each node."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from koordpy.api.core import Node
+from koordpy.api.device import Device
+from koordpy.api.device_allocations import DeviceAllocation
+from koordpy.api.extension import FPGA, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA
+from koordpy.api.quantity import parse
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.scheduling.interface.status import SUCCESS
+from koordpy_plugins.scheduling.deviceshare.allocation import arrays
+from koordpy_plugins.scheduling.deviceshare.allocation.allocator import allocate, score
+from koordpy_plugins.scheduling.deviceshare.allocation.requests import (
+    APPLY_FOR_ALL,
+    DEVICE_LEVEL,
+    REQUESTS_AS_COUNT,
+    DeviceHint,
+    GPURequirements,
+    JointAllocation,
+    Requests,
+)
+from koordpy_plugins.scheduling.deviceshare.scoring import Scorer
+from koordpy_plugins.scheduling.deviceshare.state.columns import DeviceColumns
+from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
+
+from ..nodes import amounts, card, device, gpu
+
+NODES = [f"n{number}" for number in range(4)]
+TABLES = (
+    "{}",
+    '{"1":[{"minors":[0]},{"minors":[2],"allocationScore":1}],"2":[{"minors":[0,1]},{"minors":[2,3]}]}',
+    '{"2":[{"minors":[1,2],"ringBusBandwidth":"4"},{"minors":[0,3],"allocationScore":-1}]}',
+    '{"1":[{"minors":[]}],"2":[{"minors":[40,41]}]}',
+)
+SIZES = ({GPU_CORE: "100", GPU_MEMORY_RATIO: "100"}, {GPU_MEMORY_RATIO: "50"}, {GPU_MEMORY: "4Gi"}, {})
+
+
+def random_device(rng: Random, name: str) -> Device:
+    """A few GPUs and cards with everything that decides."""
+    gpus = []
+    for minor in rng.sample([0, 1, 2, 3, 4, 5], rng.randint(0, 6)) + [16] * (rng.random() < 0.05):
+        place = {"nodeID": rng.choice((-1, 0, 1)), "pcieID": rng.choice("ab")}
+        resources = rng.choice(
+            (
+                {GPU_CORE: "100", GPU_MEMORY_RATIO: "100", GPU_MEMORY: "16Gi"},
+                {GPU_CORE: "100", GPU_MEMORY_RATIO: "100", GPU_MEMORY: "16Gi"},
+                {GPU_MEMORY: "16Gi"},
+                {GPU_CORE: rng.choice(("100", "0", "500m")), "a.io/b": "1"},
+                {GPU_CORE: "100", RDMA: rng.choice(("0", "1"))},
+            )
+        )
+        gpus.append(gpu(minor, resources=resources, health=rng.random() < 0.8, topology=place))
+    if gpus and rng.random() < 0.2:
+        gpus[0]["topology"] = None
+    cards = [card(minor, health=rng.random() < 0.8) for minor in range(rng.randint(0, 3))]
+    labels = {"node.koordinator.sh/gpu-partition-policy": rng.choice(("Honor", "Prefer"))}
+    annotations = (
+        {"scheduling.koordinator.sh/gpu-partitions": rng.choice(TABLES)} if rng.random() < 0.6 else {}
+    )
+    return device([*gpus, *cards], name=name, labels=labels, annotations=annotations)
+
+
+def random_node(rng: Random, name: str) -> Node:
+    labels = {
+        "node.koordinator.sh/gpu-vendor": rng.choice(("", "nvidia", "v")),
+        "node.koordinator.sh/gpu-model": rng.choice(("H800", "m")),
+        "node.koordinator.sh/gpu-partition-policy": rng.choice(("Honor", "")),
+    }
+    return decode(Node, {"metadata": {"name": name, "labels": labels}})
+
+
+def random_use(rng: Random) -> dict[str, tuple[DeviceAllocation, ...]]:
+    gpus = (DeviceAllocation(rng.randint(0, 6), amounts(rng.choice(SIZES))),)
+    return {"gpu": gpus} if rng.random() < 0.7 else {"rdma": (DeviceAllocation(0, amounts({RDMA: "60"})),)}
+
+
+def random_requests(rng: Random) -> Requests:
+    asked, hints, wanted = {}, {}, None
+    if rng.random() < 0.8:
+        per_gpu = amounts(rng.choice((SIZES[0], SIZES[0], *SIZES[:3])))
+        asked["gpu"] = per_gpu
+        shared = per_gpu.get(GPU_MEMORY_RATIO) != parse("100")
+        wanted = GPURequirements(
+            per_gpu,
+            rng.choice((1, 1, 2, 3)),
+            shared,
+            honors_partitions=rng.random() < 0.4,
+            restricted=rng.random() < 0.3,
+            bandwidth=rng.choice((None, None, parse("4"), parse("5"))),
+            required_scope=rng.choice(("", "", "", "", "PCIe", "NUMANode", "Node", "Device", "x")),
+            enforces_templates=shared and rng.random() < 0.3,
+            templates={"v-m": ("a",), "nvidia-m": ("a", "b")},
+        )
+    for type_, name in (("rdma", RDMA), ("fpga", FPGA)):
+        if rng.random() < (0.5 if type_ == "rdma" else 0.1) or (type_ == "fpga" and not asked):
+            asked[type_] = amounts({name: rng.choice(("1", "40", "100", "200"))})
+            hints[type_] = DeviceHint(
+                strategy=rng.choice(("", APPLY_FOR_ALL, REQUESTS_AS_COUNT)),
+                exclusive_policy=rng.choice(("", DEVICE_LEVEL)),
+            )
+    return Requests(asked, wanted, hints)
+
+
+def random_cluster(rng: Random) -> Cluster:
+    cluster = Cluster()
+    ledger, _ = cluster.shared(DeviceLedger), cluster.nodes
+    for name in NODES:
+        cluster.store(Node).apply(random_node(rng, name))
+        if rng.random() < 0.9:
+            cluster.store(Device).apply(random_device(rng, name))
+        for number in range(rng.randint(0, 3)):
+            if rng.random() < 0.7:
+                ledger.reserve(name, f"x/{name}-{number}", random_use(rng))
+        if rng.random() < 0.1:
+            cluster.store(Device).discard(name)
+    return cluster
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=200, deadline=None)
+def test_arrays_and_allocator_agree(seed: int) -> None:
+    rng = Random(seed)
+    cluster = random_cluster(rng)
+    ledger, columns = cluster.shared(DeviceLedger), cluster.shared(DeviceColumns)
+    nodes = cluster.nodes.all()
+    scorer = Scorer({GPU_MEMORY_RATIO: 1, GPU_MEMORY: 3, RDMA: 2}, rng.random() < 0.5)
+    for _ in range(3):
+        requests = random_requests(rng)
+        answers = arrays.feasible(columns, nodes, requests)
+        scored = arrays.scores(columns, nodes, requests, scorer)
+        assert answers is not None
+        assert scored is not None
+        for at, name in enumerate(nodes.names):
+            devices = ledger.node(name)
+            found = answers.statuses[answers.keys[at]]
+            if devices is None:
+                assert (found, scored[0][at], answers.inexact[at]) == (SUCCESS, 0, False)
+            elif not answers.inexact[at]:
+                node = cluster.store(Node).by_key(name)
+                _, expected = allocate(devices, node.metadata.labels, requests)
+                assert found == expected, (name, devices.summary(), requests)
+                if expected.is_success:
+                    assert scored[0][at] == score(devices, requests, scorer)[0]
+        name = rng.choice(NODES)
+        ledger.reserve(name, "x/more", random_use(rng))
+
+
+def test_few_rows_are_left_to_the_allocator() -> None:
+    inexact = rows = 0
+    for seed in range(50):
+        rng = Random(seed)
+        cluster = random_cluster(rng)
+        requests = Requests({"gpu": amounts(SIZES[0])}, GPURequirements(amounts(SIZES[0])))
+        columns = cluster.shared(DeviceColumns)
+        answers = arrays.feasible(columns, cluster.nodes.all(), requests)
+        assert answers is not None
+        inexact += np.count_nonzero(answers.inexact)
+        rows += len(answers.inexact)
+    assert 0 < inexact < rows / 2
+
+
+def test_what_arrays_cannot_decide_is_left_to_the_allocator() -> None:
+    cluster = random_cluster(Random(1))
+    columns = cluster.shared(DeviceColumns)
+    nodes = cluster.nodes.all()
+    cards = {"rdma": amounts({RDMA: "1"})}
+    assert arrays.feasible(columns, nodes, Requests(cards)) is not None
+    assert arrays.feasible(columns, nodes, Requests(cards, joint=JointAllocation(("rdma",)))) is None
+    assert arrays.feasible(columns, nodes, Requests({"rdma": amounts({RDMA: "500m"})})) is None
+    assert arrays.scores(columns, nodes, Requests(cards), Scorer({"a.io/b": 1})) is None
