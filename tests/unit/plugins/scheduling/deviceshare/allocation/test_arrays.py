@@ -14,7 +14,7 @@ from koordpy.api.quantity import parse
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface.status import SUCCESS
-from koordpy_plugins.scheduling.deviceshare.allocation import arrays
+from koordpy_plugins.scheduling.deviceshare.allocation import arrays, reasons
 from koordpy_plugins.scheduling.deviceshare.allocation.allocator import allocate, score
 from koordpy_plugins.scheduling.deviceshare.allocation.requests import (
     APPLY_FOR_ALL,
@@ -38,7 +38,12 @@ TABLES = (
     '{"2":[{"minors":[1,2],"ringBusBandwidth":"4"},{"minors":[0,3],"allocationScore":-1}]}',
     '{"1":[{"minors":[]}],"2":[{"minors":[40,41]}]}',
 )
-SIZES = ({GPU_CORE: "100", GPU_MEMORY_RATIO: "100"}, {GPU_MEMORY_RATIO: "50"}, {GPU_MEMORY: "4Gi"}, {})
+SIZES: tuple[dict[str, str], ...] = (
+    {GPU_CORE: "100", GPU_MEMORY_RATIO: "100"},
+    {GPU_MEMORY_RATIO: "50"},
+    {GPU_MEMORY: "4Gi"},
+    {},
+)
 
 
 def random_device(rng: Random, name: str) -> Device:
@@ -143,12 +148,28 @@ def test_arrays_and_allocator_agree(seed: int) -> None:
                 assert (found, scored[0][at], answers.inexact[at]) == (SUCCESS, 0, False)
             elif not answers.inexact[at]:
                 node = cluster.store(Node).by_key(name)
+                assert node is not None
                 _, expected = allocate(devices, node.metadata.labels, requests)
                 assert found == expected, (name, devices.summary(), requests)
                 if expected.is_success:
                     assert scored[0][at] == score(devices, requests, scorer)[0]
         name = rng.choice(NODES)
         ledger.reserve(name, "x/more", random_use(rng))
+
+
+def test_a_partition_with_a_used_gpu_is_no_partition() -> None:
+    cluster = Cluster()
+    columns = cluster.shared(DeviceColumns)
+    labels = {"node.koordinator.sh/gpu-model": "H20", "node.koordinator.sh/gpu-partition-policy": "Honor"}
+    cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n", "labels": labels}}))
+    cluster.store(Device).apply(device(map(gpu, range(8))))
+    cluster.shared(DeviceLedger).reserve("n", "x/p", {"gpu": (DeviceAllocation(0, amounts(SIZES[1])),)})
+    for count, refused in ((8, True), (4, False)):
+        wanted = GPURequirements(amounts(SIZES[0]), count)
+        answers = arrays.feasible(columns, cluster.nodes.all(), Requests({"gpu": wanted.per_gpu}, wanted))
+        assert answers is not None
+        (status,) = (answers.statuses[key] for key in answers.keys)
+        assert status == (reasons.NO_PARTITION if refused else SUCCESS)
 
 
 def test_few_rows_are_left_to_the_allocator() -> None:
@@ -160,7 +181,7 @@ def test_few_rows_are_left_to_the_allocator() -> None:
         columns = cluster.shared(DeviceColumns)
         answers = arrays.feasible(columns, cluster.nodes.all(), requests)
         assert answers is not None
-        inexact += np.count_nonzero(answers.inexact)
+        inexact += int(np.count_nonzero(answers.inexact))
         rows += len(answers.inexact)
     assert 0 < inexact < rows / 2
 
