@@ -85,6 +85,14 @@ def reservation_request_list(reservation: Reservation) -> ResourceList:
     return {name: str(amount) for name, amount in reservation_requests(reservation).items()}
 
 
+def resized(pod: Pod, allocated: Mapping[str, Quantity]) -> Pod:
+    """Return a reserve pod that requests what was allocated to it, and of other resources the same as before.
+
+    Raises QuantityError.
+    """
+    return _holding(pod, {name: str(amount) for name, amount in (pod_requests(pod) | allocated).items()})
+
+
 def _metadata(reservation: Reservation, template: ReservationTemplate) -> ObjectMeta:
     meta = reservation.metadata
     annotations = {

@@ -43,9 +43,9 @@ def minus_not_negative(left: Exact, right: Exact) -> dict[str, int]:
     for name, amount in left.items():
         rest = amount - right.get(name, 0)
         result[name] = rest if rest > 0 else 0
-    for name, amount in right.items():
+    for name in right:
         if name not in left:
-            result[name] = -amount if amount < 0 else 0
+            result[name] = 0
     return result
 
 

@@ -1,0 +1,1 @@
+"""One scheduling attempt: what was prepared for it, and the devices that it can have of a node."""

@@ -1,0 +1,1 @@
+"""The devices that reservations hold: which of them an attempt may use, and how."""

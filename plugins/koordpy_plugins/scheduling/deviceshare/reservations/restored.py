@@ -1,0 +1,107 @@
+"""The devices of a node's reservations, as an attempt may use them.
+
+What a reservation holds is its reserve pod's allocation; of that its owners use a part, and the rest remains.
+A Reservation that takes over running pods finds their allocations in the same form. Source: Koordinator,
+`pkg/scheduler/plugins/deviceshare/reservation.go`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from koordpy.api.core import Pod
+from koordpy.scheduling.interface import ReservationInfo
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+
+from ..amounts import NONE, NodeAmounts, difference, minors_of, total, total_of_minors
+
+HeldBy = Callable[[str, str], NodeAmounts]
+"""Returns what a pod, by namespace and name, holds of a node's devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reusable:
+    """The devices of a reservation, or of a running pod that a Reservation may take over."""
+
+    reservation: ReservationInfo
+    """The reservation, or the one that takes over the pod."""
+    allocatable: NodeAmounts
+    allocated: NodeAmounts
+    """What the owners use of it."""
+    remained: NodeAmounts
+    """The rest, negative where owners use more of a device than was reserved."""
+    taken_over: Pod | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredNode:
+    """The devices of one node's reservations, and their sums."""
+
+    matched: Sequence[Reusable] = ()
+    """Those that the attempt may use, in the order of preference."""
+    unmatched: Sequence[Reusable] = ()
+    pre_allocation: ReservationInfo | None = None
+    """The Reservation that is being scheduled, if it takes over pods."""
+    matched_allocatable: NodeAmounts = field(default_factory=dict)
+    matched_allocated: NodeAmounts = field(default_factory=dict)
+    unmatched_used: NodeAmounts = field(default_factory=dict)
+    """What owners use of unmatched reservations: it is counted twice, for the reserve pod and for them."""
+
+    @classmethod
+    def of(
+        cls,
+        matched: Sequence[Reusable],
+        unmatched: Sequence[Reusable],
+        pre_allocation: ReservationInfo | None = None,
+    ) -> "RestoredNode":
+        """Add up the sums."""
+        return cls(
+            matched,
+            unmatched,
+            pre_allocation,
+            total(*(each.allocatable for each in matched)),
+            total(*(each.allocated for each in matched)),
+            total(*(difference(each.allocatable, each.remained, negative=False) for each in unmatched)),
+        )
+
+
+EMPTY = RestoredNode()
+
+
+@dataclass(slots=True)
+class Restored:
+    """The restored nodes of an attempt. `skip` is set where the pod requests no devices."""
+
+    skip: bool
+    nodes: dict[str, RestoredNode] = field(default_factory=dict)
+
+
+RESTORED: StateKey[Restored] = StateKey("DeviceShare/restored-reservations")
+
+
+def restored_on(state: CycleState, node_name: str) -> RestoredNode:
+    """Return what was restored on a node, empty if nothing was."""
+    restored = state.read(RESTORED)
+    return EMPTY if restored is None else restored.nodes.get(node_name, EMPTY)
+
+
+def of_reservations(reservations: Iterable[ReservationInfo], held_by: HeldBy) -> list[Reusable]:
+    """Return the reservations that hold devices, in their order."""
+    found = []
+    for info in reservations:
+        allocatable = held_by(info.pod.metadata.namespace, info.pod.metadata.name)
+        if not allocatable:
+            continue
+        of_owners = (held_by(owner.namespace, owner.name) for owner in info.assigned.values())
+        allocated = total_of_minors(minors_of(allocatable), *of_owners)
+        found.append(Reusable(info, allocatable, allocated, difference(allocatable, allocated)))
+    return found
+
+
+def of_pods(info: ReservationInfo, pods: Iterable[Pod], held_by: HeldBy) -> list[Reusable]:
+    """Return the running pods that hold devices, for a Reservation that may take them over."""
+    found = []
+    for pod in pods:
+        allocatable = held_by(pod.metadata.namespace, pod.metadata.name)
+        if allocatable:
+            found.append(Reusable(info, allocatable, NONE, allocatable, taken_over=pod))
+    return found
