@@ -35,7 +35,6 @@ KOORDINATOR = frozenset(
         "CSIStorageCapacity",
         "CompatibleCSIStorageCapacity",
         "CompatiblePodDisruptionBudget",
-        "DevicePluginAdaption",
         "DisableCSIStorageCapacityInformer",
         "DisableDynamicResourceAllocationInformer",
         "DisablePodDisruptionBudgetInformer",

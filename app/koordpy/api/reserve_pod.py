@@ -90,7 +90,7 @@ def resized(pod: Pod, allocated: Mapping[str, Quantity]) -> Pod:
 
     Raises QuantityError.
     """
-    return _holding(pod, {name: str(amount) for name, amount in (pod_requests(pod) | allocated).items()})
+    return _holding(pod, {name: str(amount) for name, amount in {**pod_requests(pod), **allocated}.items()})
 
 
 def _metadata(reservation: Reservation, template: ReservationTemplate) -> ObjectMeta:

@@ -83,7 +83,9 @@ class World:
         if not status.is_success:
             return written(status)
         return {
-            type_: [[list(bitmask.bits(hint.affinity or 0)), hint.preferred, hint.score] for hint in hints or ()]
+            type_: [
+                [list(bitmask.bits(hint.affinity or 0)), hint.preferred, hint.score] for hint in hints or ()
+            ]
             for type_, hints in found.items()
         }
 
@@ -159,7 +161,13 @@ def run(case: dict[str, Any], tag: str | None) -> dict[str, Any]:
     return out
 
 
-_LOOSE = ("unexpected end of JSON input", "invalid character ", "json:", " annotation, err:", " of DeviceHint, deviceType")
+_LOOSE = (
+    "unexpected end of JSON input",
+    "invalid character ",
+    "json:",
+    " annotation, err:",
+    " of DeviceHint, deviceType",
+)
 
 
 def same(ours: Any, expected: Any, case: Any) -> bool:
@@ -194,3 +202,10 @@ def _plain(value: Any) -> Any:
             for key, each in value.items()
         }
     return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def group(tag: str, expected: Any) -> str:
+    """Spread a sample over kinds of requests, and over how far the pod comes."""
+    return (
+        f"{tag.split('+')[0].split(',')[0]} {' '.join(sorted(expected.keys() & {'reserve', 'annotation'}))}"
+    )

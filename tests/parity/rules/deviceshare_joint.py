@@ -1,5 +1,5 @@
 """Joint allocation: the same points as the rule deviceshare, on inputs of its own."""
 
-from .deviceshare import _same_field, run, same
+from .deviceshare import group, run, same
 
-__all__ = ["run", "same"]
+__all__ = ["group", "run", "same"]

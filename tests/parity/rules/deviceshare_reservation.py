@@ -96,7 +96,8 @@ def run(case: dict[str, Any], tag: str | None) -> dict[str, Any]:
     if not status.is_success:
         return {"preRestore": written(status)}
     matched, unmatched = world.infos(case.get("matched", ())), world.infos(case.get("unmatched", ()))
-    if not state.read(RESTORED).skip:
+    restoring = state.read(RESTORED)
+    if restoring is not None and not restoring.skip:
         plugin.restore_reservation(state, pod, matched, unmatched, world.node)
     candidates = [world.pod_of(name) for name in case.get("preAllocatable", ())]
     if scheduled is not None and candidates:
@@ -178,9 +179,7 @@ def _nominations(
     if scheduled is not None:
         if candidates:
             out["filterNominate"] = {
-                each.metadata.name: written(
-                    plugin.filter_nominate_reservation(state, each, scheduled, NODE)
-                )
+                each.metadata.name: written(plugin.filter_nominate_reservation(state, each, scheduled, NODE))
                 for each in candidates
             }
         return
@@ -221,9 +220,7 @@ def _amounts(amounts: NodeAmounts) -> Mapping[str, Any]:
         }
         for type_, minors in amounts.items()
     }
-    kept = {
-        type_: {minor: held for minor, held in minors.items() if held} for type_, minors in found.items()
-    }
+    kept = {type_: {minor: held for minor, held in minors.items() if held} for type_, minors in found.items()}
     return {type_: minors for type_, minors in kept.items() if minors}
 
 
@@ -232,4 +229,6 @@ def same(ours: Any, expected: Any, case: Any) -> bool:
     return deviceshare.same(ours, expected, case)
 
 
-_same_field = deviceshare._same_field
+def group(tag: str, expected: Any) -> str:
+    """Spread a sample over what a case is about, and over how far the pod comes."""
+    return f"{tag.partition(',')[2]} {' '.join(sorted(expected.keys() & {'reserve', 'annotation'}))}"

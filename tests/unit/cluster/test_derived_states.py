@@ -39,6 +39,7 @@ from koordpy.testing.random_objects import NODES, Kind, elastic_quota
 from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
 from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
+from koordpy_plugins.scheduling.deviceshare.adapters.node_locks import NodeLocks
 from koordpy_plugins.scheduling.deviceshare.state.columns import DeviceColumns
 from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
 from koordpy_plugins.scheduling.deviceshare.templates import GPUSharedResourceTemplates
@@ -258,6 +259,7 @@ CASES: dict[type[DerivedState], Case] = {
     SelectorCounts: Case(lambda cluster: cluster.shared(SelectorCounts), read=count_selected),
     DeviceClasses: Case(lambda cluster: cluster.shared(DeviceClasses)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),
+    NodeLocks: Case(lambda cluster: cluster.shared(NodeLocks)),
     DeviceLedger: Case(lambda cluster: cluster.shared(DeviceLedger), reserve_devices),
     DeviceColumns: Case(lambda cluster: cluster.shared(DeviceColumns)),
     GPUSharedResourceTemplates: Case(lambda cluster: cluster.shared(GPUSharedResourceTemplates, "x", "c0")),

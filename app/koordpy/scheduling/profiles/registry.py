@@ -27,18 +27,16 @@ from koordpy.api import plugin_set
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.field_error import FieldError
-from koordpy.api.plugin import PluginArgs, read_args
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.plugin_errors import PluginError
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.gates import RESIZE_POD, SPECS
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.interface.plugin import API_VERSION
 
 from ..interface import Plugin, ResizePod
 from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
 from .in_tree import AT_POINTS, DEFAULT_PLUGINS, IN_TREE, ROLES
-from .koordinator_args import KOORDINATOR_ARGS
 from .profiles import Profiles
 
 log = logging.getLogger(__name__)
@@ -259,7 +257,7 @@ class _Plan:
             return self._is_sound(name, path)
         if (self.place is Place.EXTENDER or self.is_whole) and name in IN_TREE:
             self.built.left_to_kube_scheduler.append(name)
-        elif self.skip_missing or name in KOORDINATOR_ARGS:
+        elif self.skip_missing:
             self.built.missing.setdefault(name, []).append(path)
         elif default:
             self.problems.append(
@@ -284,15 +282,13 @@ class _Plan:
         return True
 
     def _arguments(self) -> dict[str, tuple[str, PluginArgs]]:
-        """Read the arguments of all plugins, with their paths; validate those of plugins left out."""
+        """Read the arguments of all plugins, with their paths."""
         read: dict[str, tuple[str, PluginArgs]] = {}
         for place, config in enumerate(self.profile.plugin_config):
             name, path = config.name, f"{self.path}.pluginConfig[{place}]"
             try:
                 if self._is_known(name, f"{path}.name"):
                     read[name] = f"{path}.args", self.known[name].read_args(config.args, f"{path}.args")
-                elif name in KOORDINATOR_ARGS:
-                    _check_args(KOORDINATOR_ARGS[name], name, config.args, f"{path}.args")
             except ConfigError as error:
                 self.problems.extend(error.problems)
         return read
@@ -322,10 +318,6 @@ class _Plan:
             self.problems.append(
                 FieldError(f"{self.path}.plugins.bind", "at least one bind plugin is needed")
             )
-
-
-def _check_args(args_type: type[PluginArgs], plugin: str, document: object, path: str) -> None:
-    read_args(args_type, document, path, api_version=API_VERSION, kind=f"{plugin}Args")
 
 
 def _with_default_pre_bind(plugins: Plugins, known: Catalogue[Plugin]) -> Plugins:

@@ -133,4 +133,4 @@ def designated_hints(designated: DeviceAllocations, numa: NUMATopology) -> tuple
                 return {}, Status.unschedulable(NO_NUMA_NODE)
             nodes.add(node_of[each.minor])
     hint = NUMATopologyHint(bitmask.of(nodes), preferred=True, score=BEST_SCORE)
-    return {type_: (hint,) for type_ in designated}, SUCCESS
+    return dict.fromkeys(designated, (hint,)), SUCCESS

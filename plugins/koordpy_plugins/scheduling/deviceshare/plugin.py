@@ -54,7 +54,7 @@ from . import hints, preemption, waking
 from .args import DeviceShareArgs
 from .attempt.placing import DevicePlacing
 from .attempt.preparation import Preparation
-from .attempt.prepared import PREPARED, Prepared
+from .attempt.prepared import PREPARED
 from .commit import ADAPTION_GATE, DeviceCommit
 from .requests.device_requests import has_device_requests
 from .reservations.points import Restoring
@@ -342,7 +342,9 @@ class DeviceShare(
         """Write down what was allocated to a Reservation."""
         pod, meta = reservation.pod, reservation.meta
         status = await self._commit.write(state, pod, meta, node_name, binding)
-        return self._commit.write_resize(state, pod, meta, node_name, binding) if status.is_success else status
+        return (
+            self._commit.write_resize(state, pod, meta, node_name, binding) if status.is_success else status
+        )
 
     # --- outside the cycle -----------------------------------------------------------------------
 

@@ -1,21 +1,15 @@
 """Files written for a koord-scheduler load unchanged, and errors in them are named."""
 
 import json
-from typing import Any
 
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.api.plugin import PluginArgs, read_args
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.profiles import config
-from koordpy.scheduling.profiles.koordinator_args import (
-    KOORDINATOR_ARGS,
-    DeviceShareArgs,
-)
 from koordpy.scheduling.profiles.profiles import Profiles
-from koordpy.scheduling.profiles.registry import Place, build, installed
+from koordpy.scheduling.profiles.registry import Place, build
 
 from ..worlds import world
 
@@ -63,21 +57,15 @@ data:
 
 def load(text: str) -> Profiles:
     cluster = world([])
-    known = {name: cls for name, cls in installed().items() if name not in KOORDINATOR_ARGS}
     return build(
         config.parse(text),
         lambda _: Handle(cluster),
         place=Place.EXTENDER,
-        classes=known,
         skip_missing=True,
     )
 
 
-def read(name: str, document: dict[str, Any] | None = None) -> PluginArgs:
-    return read_args(KOORDINATOR_ARGS[name], document, "args", api_version=API_VERSION, kind=f"{name}Args")
-
-
-def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed() -> None:
+def test_a_file_for_a_whole_koord_scheduler_loads_with_all_its_plugins() -> None:
     profiles = load(FILE)
     framework = profiles.frameworks["koord-scheduler"]
     enabled = {
@@ -89,17 +77,17 @@ def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed
         "queue_sort": ["PrioritySort"],
         "pre_enqueue": ["Coscheduling"],
         "pre_filter": ["NodeResourcesFit", "SchedulingHint", "NodeNUMAResource", "ElasticQuota"],
-        "filter": ["NodeResourcesFit", "LoadAwareScheduling", "NodeNUMAResource"],
+        "filter": ["NodeResourcesFit", "LoadAwareScheduling", "NodeNUMAResource", "DeviceShare"],
         "post_filter": ["Coscheduling", "DefaultPreemption"],
-        "score": ["LoadAwareScheduling"],
+        "score": ["LoadAwareScheduling", "DeviceShare"],
         "reserve": ["LoadAwareScheduling", "ElasticQuota"],
         "permit": ["Coscheduling"],
         "pre_bind": ["NodeNUMAResource", "DefaultPreBind"],
         "bind": ["DefaultBinder"],
         "post_bind": ["Coscheduling"],
     }
-    assert framework.weights == {"LoadAwareScheduling": 2}
-    assert set(profiles.missing) == set(KOORDINATOR_ARGS)
+    assert framework.weights == {"LoadAwareScheduling": 2, "DeviceShare": 1}
+    assert not profiles.missing
 
 
 @pytest.mark.parametrize(
@@ -114,9 +102,7 @@ def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed
         ("cpu: 70", "cpu: 101", "resource Threshold of cpu should be less than 100, got 101"),
     ],
 )
-def test_wrong_arguments_are_refused_with_their_path_also_of_plugins_that_are_left_out(
-    right: str, wrong: str, problem: str
-) -> None:
+def test_wrong_arguments_are_refused_with_their_path(right: str, wrong: str, problem: str) -> None:
     assert right in FILE
     with pytest.raises(ConfigError) as caught:
         load(FILE.replace(right, wrong))
@@ -129,38 +115,6 @@ def test_every_wrong_plugin_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         load(text)
     assert len(caught.value.problems) == 2
-
-
-def test_every_kind_has_koordinators_defaults() -> None:
-    devices = read("DeviceShare")
-    assert isinstance(devices, DeviceShareArgs)
-    assert [spec.name for spec in devices.scoring_strategy.resources] == [
-        "koordinator.sh/gpu-memory-ratio",
-        "koordinator.sh/gpu-memory",
-        "koordinator.sh/rdma",
-        "koordinator.sh/fpga",
-    ]
-    templates = devices.gpu_shared_resource_templates_config
-    assert templates.config_map_namespace == "koordinator-system"
-    assert templates.config_map_name == "gpu-shared-resource-templates"
-    assert templates.matched_resources == ("huawei.com/npu-core",)
-
-
-@pytest.mark.parametrize(
-    ("name", "document", "problem"),
-    [
-        (
-            "DeviceShare",
-            {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "x", "weight": 101}]}},
-            "args.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of x not in valid "
-            "range (0, 100]",
-        ),
-    ],
-)
-def test_what_koordinator_rejects_is_rejected(name: str, document: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read(name, document)
-    assert str(caught.value) == problem
 
 
 def test_a_file_may_be_json() -> None:

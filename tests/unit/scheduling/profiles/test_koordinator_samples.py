@@ -12,9 +12,8 @@ from koordpy.api.config_model import ConfigError, without_effect
 from koordpy.scheduling.interface import Bind, Filter
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles import config
-from koordpy.scheduling.profiles.koordinator_args import KOORDINATOR_ARGS
 from koordpy.scheduling.profiles.profiles import Profiles
-from koordpy.scheduling.profiles.registry import Place, build, installed
+from koordpy.scheduling.profiles.registry import Place, build
 
 from ..worlds import world
 
@@ -28,12 +27,10 @@ pytestmark = pytest.mark.skipif(
 
 def built(*, skip_missing: bool) -> Profiles:
     cluster = world([])
-    known = {name: cls for name, cls in installed().items() if name not in KOORDINATOR_ARGS}
     return build(
         config.load(SHIPPED),
         lambda _: Handle(cluster),
         place=Place.EXTENDER,
-        classes=known,
         skip_missing=skip_missing,
     )
 
@@ -41,15 +38,20 @@ def built(*, skip_missing: bool) -> Profiles:
 @pytest.mark.parametrize("skip_missing", [True, False])
 def test_the_shipped_file_runs_the_installed_plugins_in_its_order(skip_missing: bool) -> None:
     profiles = built(skip_missing=skip_missing)
-    assert set(profiles.missing) == set(KOORDINATOR_ARGS)
+    assert not profiles.missing
     enabled = profiles.frameworks["koord-scheduler"].enabled
     filters = [name for name, _ in enabled.at("filter", Filter)]
-    order = [name for name in filters if name in ("LoadAwareScheduling", "NodeNUMAResource", "Reservation")]
-    assert order == ["LoadAwareScheduling", "NodeNUMAResource", "Reservation"]
+    plugins = ["LoadAwareScheduling", "NodeNUMAResource", "DeviceShare", "Reservation"]
+    assert [name for name in filters if name in plugins] == plugins
     assert [name for name, _ in enabled.at("bind", Bind)][-1] == "DefaultBinder"
     weights = profiles.frameworks["koord-scheduler"].weights
-    expected = {"LoadAwareScheduling": 1, "NodeNUMAResource": 1, "Reservation": 5000, "Coscheduling": 1}
-    assert weights == expected
+    assert weights == {
+        "LoadAwareScheduling": 1,
+        "NodeNUMAResource": 1,
+        "DeviceShare": 1,
+        "Reservation": 5000,
+        "Coscheduling": 1,
+    }
 
 
 def test_fields_of_the_shipped_file_without_effect_are_named() -> None:
@@ -57,16 +59,6 @@ def test_fields_of_the_shipped_file_without_effect_are_named() -> None:
         "leaderElection has no effect: the settings extender.leaderElect and extender.lease decide"
     ]
     assert list(without_effect(config.load(SHIPPED))) == []
-
-
-def test_every_place_that_names_a_plugin_that_is_missing_is_listed() -> None:
-    assert built(skip_missing=False).missing["DeviceShare"] == [
-        "profiles[0].plugins.preFilter.enabled[3].name",
-        "profiles[0].plugins.filter.enabled[2].name",
-        "profiles[0].plugins.score.enabled[2].name",
-        "profiles[0].plugins.reserve.enabled[2].name",
-        "profiles[0].plugins.preBind.enabled[1].name",
-    ]
 
 
 def test_an_unknown_plugin_makes_the_file_invalid(tmp_path: Path) -> None:

@@ -21,15 +21,20 @@ _ALLOCATED: StateKey[dict[str, Allocated]] = StateKey("koordpy.dev/allocated-dev
 
 def allocated_to(state: CycleState, uid: str, node_name: str) -> Allocated | None:
     """Return what a pod was allocated on a node."""
-    found = (state.read(_ALLOCATED) or {}).get(uid)
+    known = state.read(_ALLOCATED)
+    found = None if known is None else known.get(uid)
     return found if found is not None and found.node_name == node_name else None
 
 
 def set_allocated(state: CycleState, uid: str, allocated: Allocated) -> None:
     """Keep what a pod is allocated."""
-    state.write(_ALLOCATED, {**(state.read(_ALLOCATED) or {}), uid: allocated})
+    known = dict(state.read(_ALLOCATED) or {})
+    known[uid] = allocated
+    state.write(_ALLOCATED, known)
 
 
 def forget_allocated(state: CycleState, uid: str) -> None:
     """Forget what a pod was allocated."""
-    state.write(_ALLOCATED, {key: each for key, each in (state.read(_ALLOCATED) or {}).items() if key != uid})
+    known = dict(state.read(_ALLOCATED) or {})
+    known.pop(uid, None)
+    state.write(_ALLOCATED, known)

@@ -10,8 +10,8 @@ from typing import Final
 from koordpy.api.core import Node, Pod
 from koordpy.api.device_allocations import DeviceAllocations
 from koordpy.api.extension import LABEL_GPU_ISOLATION_PROVIDER, LABEL_GPU_MODEL, LABEL_GPU_VENDOR
-from koordpy.api.reserve_pod import is_pre_allocation, is_reserve_pod
 from koordpy.api.reservation_annotations import is_ignored_by
+from koordpy.api.reserve_pod import is_pre_allocation, is_reserve_pod
 from koordpy.scheduling.interface import ReservationInfo
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
@@ -104,9 +104,7 @@ class DevicePlacing:
             return Status.unresolvable(NO_ISOLATION_PROVIDER)
         vendor, model = labels.get(LABEL_GPU_VENDOR, ""), labels.get(LABEL_GPU_MODEL, "")
         if model in self._unsupported.get(vendor, ()):
-            return Status.unresolvable(
-                f'model "{model}" of vendor "{vendor}" does not support GPU Share'
-            )
+            return Status.unresolvable(f'model "{model}" of vendor "{vendor}" does not support GPU Share')
         return None
 
     def check(
@@ -145,9 +143,7 @@ class DevicePlacing:
 
     # --- score -----------------------------------------------------------------------------------
 
-    def score(
-        self, state: CycleState, prepared: Prepared, pod: Pod, node: Node
-    ) -> tuple[int, Status]:
+    def score(self, state: CycleState, prepared: Prepared, pod: Pod, node: Node) -> tuple[int, Status]:
         """Return the score of a node, with its nominated reservation if there is one."""
         attempt = self.attempt(state, prepared, pod, node, scored=True, aligned=True)
         if attempt is None:
@@ -211,9 +207,7 @@ class DevicePlacing:
         if not designated:
             return attempt.allocate(free)
         recorded = complete(designated, attempt.devices)
-        cap = {
-            type_: {each.minor: each.resources for each in of_type} for type_, of_type in recorded.items()
-        }
+        cap = {type_: {each.minor: each.resources for each in of_type} for type_, of_type in recorded.items()}
         return attempt.allocate(free, cap=cap)
 
     def _with_nominated(

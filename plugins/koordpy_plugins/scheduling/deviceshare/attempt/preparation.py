@@ -10,6 +10,7 @@ from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.plan import PLANNED_NODE
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT
 
@@ -23,7 +24,11 @@ class Preparation:
     """Reads pods for a profile. `with_templates` are the resources of which shares must be templates."""
 
     def __init__(
-        self, handle: Handle, plugin: str, templates: GPUSharedResourceTemplates, with_templates: Collection[str]
+        self,
+        handle: Handle,
+        plugin: str,
+        templates: GPUSharedResourceTemplates,
+        with_templates: Collection[str],
     ) -> None:
         self._handle, self._plugin = handle, plugin
         self._templates, self._with_templates = templates, with_templates

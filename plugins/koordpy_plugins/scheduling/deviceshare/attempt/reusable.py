@@ -43,10 +43,10 @@ def try_reusable(
     reasons: list[str] = []
     for item in items:
         found, status = _allocate(attempt, item, base)
-        if status.is_success and restored.pre_allocation is not None and _is_restricted(item):
-            # A rejected allocation stays what is found, unless a later item fails: as in Koordinator.
-            if not _includes(found, item.allocatable):
-                status = Status.unschedulable(INSUFFICIENT_GPUS)
+        takes_over = restored.pre_allocation is not None and _is_restricted(item)
+        if status.is_success and takes_over and not _includes(found, item.allocatable):
+            # What is rejected stays what is found, unless a later item fails: as in Koordinator.
+            status = Status.unschedulable(INSUFFICIENT_GPUS)
         if status.is_success:
             return found, SUCCESS
         reasons.extend(status.reasons)
@@ -66,9 +66,7 @@ def ignoring_reservations(attempt: NodeAttempt, base: NodeAmounts) -> tuple[Devi
     return attempt.allocate(total(*left, base, restored.matched_allocated))
 
 
-def allocate_within_filter(
-    attempt: NodeAttempt, *, required: bool
-) -> tuple[DeviceAllocations, Status]:
+def allocate_within_filter(attempt: NodeAttempt, *, required: bool) -> tuple[DeviceAllocations, Status]:
     """Allocate as Filter does: with any matched reservation, else with all that they hold as free."""
     base = attempt.base
     found, status = try_reusable(attempt, attempt.pod, attempt.restored.matched, base, required=required)
@@ -95,9 +93,7 @@ def cap_of(item: Reusable, preemptible: NodeAmounts) -> NodeAmounts:
     return cap or {type_: {minor: {} for minor in of_type} for type_, of_type in minors.items()}
 
 
-def _allocate(
-    attempt: NodeAttempt, item: Reusable, base: NodeAmounts
-) -> tuple[DeviceAllocations, Status]:
+def _allocate(attempt: NodeAttempt, item: Reusable, base: NodeAmounts) -> tuple[DeviceAllocations, Status]:
     preemptible = attempt.preemptible_of(item.reservation.uid)
     free = total(base, item.remained, preemptible)
     preferred = minors_of(item.allocatable)

@@ -124,9 +124,7 @@ def _selector(written: LabelSelector | None, field: str, type_: str) -> Selector
     try:
         return fast_of(written)
     except SelectorError as error:
-        raise InvalidAnnotation(
-            f"invalid {field} of DeviceHint, deviceType: {type_}, err: {error}"
-        ) from None
+        raise InvalidAnnotation(f"invalid {field} of DeviceHint, deviceType: {type_}, err: {error}") from None
 
 
 def _label_selector(value: Any, place: str) -> LabelSelector | None:
