@@ -21,20 +21,19 @@ _ALLOCATED: StateKey[dict[str, Allocated]] = StateKey("koordpy.dev/allocated-dev
 
 def allocated_to(state: CycleState, uid: str, node_name: str) -> Allocated | None:
     """Return what a pod was allocated on a node."""
-    known = state.read(_ALLOCATED)
-    found = None if known is None else known.get(uid)
+    found = _known(state).get(uid)
     return found if found is not None and found.node_name == node_name else None
 
 
 def set_allocated(state: CycleState, uid: str, allocated: Allocated) -> None:
     """Keep what a pod is allocated."""
-    known = dict(state.read(_ALLOCATED) or {})
-    known[uid] = allocated
-    state.write(_ALLOCATED, known)
+    state.write(_ALLOCATED, {**_known(state), uid: allocated})
 
 
 def forget_allocated(state: CycleState, uid: str) -> None:
     """Forget what a pod was allocated."""
-    known = dict(state.read(_ALLOCATED) or {})
-    known.pop(uid, None)
-    state.write(_ALLOCATED, known)
+    state.write(_ALLOCATED, {other: each for other, each in _known(state).items() if other != uid})
+
+
+def _known(state: CycleState) -> dict[str, Allocated]:
+    return state.read(_ALLOCATED) or {}
