@@ -47,8 +47,8 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
-from koordpy.scheduling.toolkit import reservation_normalize
 from koordpy.scheduling.toolkit.normalize import default_normalize
+from koordpy.scheduling.toolkit.reservation_normalize import normalize_of_nodes
 
 from . import hints, preemption, waking
 from .args import DeviceShareArgs
@@ -308,7 +308,7 @@ class DeviceShare(
         self, state: CycleState, pod: Pod, scores: Int64, first: Int64
     ) -> Int64:
         """Scale the highest score of each node to 100."""
-        return reservation_normalize.normalize_of_nodes(scores, first)
+        return normalize_of_nodes(scores, first)
 
     # --- commit ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from koordpy.api.resource_amounts import Amounts
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import Bool, Column, Int64
 from koordpy.cluster.derived_state import DerivedState, Snapshot
-from koordpy.cluster.node_set import NodeSet
+from koordpy.cluster.nodes import NodeSet
 
 from ..cpus import policies
 from ..topology.options import TopologyOptions, amplified
