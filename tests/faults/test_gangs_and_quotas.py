@@ -18,6 +18,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota, PodGroup
 from koordpy.embedded.apiserver import Fault
 from koordpy_plugins.scheduling.elasticquota.plugin import ElasticQuota as ElasticQuotaPlugin
+from tests.audited import assert_clean
 from tests.faults.competing import pod_document
 from tests.faults.contended_cluster import (
     GANG,
@@ -83,6 +84,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
         waiting = await self.waiting_that_fit()
         assert not waiting, waiting
         self.check()
+        assert_clean(self.server, aside=self.crowded | self.lowered)
         await self.nothing_is_left()
 
     # --- users -----------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.profiles import config as scheduler_config
 from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
 from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache
+from tests.audited import assert_clean
 from tests.eventually import PATIENCE
 from tests.integration.reservations.stage import both, profiles
 from tests.processes import extender_of, serve_process
@@ -200,9 +201,11 @@ class Chaos:
                     await act()
                 await asyncio.sleep(3 * self.rng.random() ** 3)
                 await self.assert_nothing_is_booked_twice()
+                assert_clean(self.server)
             self.server.faults = None
             await asyncio.sleep(900)
             await self.assert_nothing_is_booked_twice()
+            assert_clean(self.server)
             await self.assert_memory_equals_a_rebuild()
             await self.assert_nothing_waits_that_fits()
         finally:

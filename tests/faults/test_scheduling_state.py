@@ -31,6 +31,7 @@ from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.testing.rebuild import differences, settle
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
+from tests.audited import assert_clean
 from tests.faults.rebuilt import leftovers, memory, rebuilt
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod
 from tests.processes import extender_of
@@ -502,6 +503,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         await self.assert_bound_once()
         if self.strict:
             await self.assert_nothing_is_booked_twice()
+            assert_clean(self.server)
         expected = await rebuilt(self.profiles, self.client, self.clock)
         settle(self.extender.handle.cluster)
         assert differences(memory(self.extender), expected) == []

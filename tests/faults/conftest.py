@@ -1,0 +1,3 @@
+"""Every cluster of these tests is audited at its end."""
+
+from tests.audited import audited as audited
