@@ -138,6 +138,8 @@ class DeviceLedger(DerivedState):
             self._confirm(key)
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        if _says_the_same(old, pod):
+            return
         if old.spec.node_name != pod.spec.node_name:
             self._pod_deleted(old)
         self._pod_set(pod)
@@ -206,6 +208,15 @@ class DeviceLedger(DerivedState):
     def _tell(self, name: str) -> None:
         for changed in self._on_change:
             changed(name)
+
+
+def _says_the_same(old: Pod, pod: Pod) -> bool:
+    key = extension.ANNOTATION_DEVICE_ALLOCATED
+    return (
+        old.spec.node_name == pod.spec.node_name
+        and old.is_terminal == pod.is_terminal
+        and old.metadata.annotations.get(key) == pod.metadata.annotations.get(key)
+    )
 
 
 def _place(reservation: Reservation) -> tuple[str, str] | None:
