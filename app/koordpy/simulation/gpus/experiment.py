@@ -2,10 +2,11 @@
 
 This is the cycle of the scheduling framework without what the experiment does not have (queues, binding,
 other plugins): the filter is that of `Fleet`, then PreScore, Score and its normalisation of the policy's
-plugin are called as the framework calls them, and one of the best nodes is drawn at random.
+plugin are called as the framework calls them. Of equally good nodes the first is taken, in an order that is
+drawn at the beginning. Random numbers are Go's, drawn in the order in which the simulator of the paper's
+authors draws them, so that a seed means the same pods and the same order of nodes there and here.
 """
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.node_set import NodeSet
+from koordpy.lib.go_random import GoRandom
 from koordpy.scheduling.interface import PreScore, Score
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gpus import GPU_REQUEST, GPUS, ChooseGPU
@@ -72,7 +74,7 @@ class Experiment:
     ) -> None:
         if not issubclass(policy, Score):
             raise TypeError(f"{policy.name} is not a plugin with Score")
-        self.rng = random.Random(seed)
+        self.rng = GoRandom(seed)
         self.fleet = Fleet(nodes)
         cluster = Cluster()
         table = cluster.nodes
@@ -85,12 +87,13 @@ class Experiment:
         self._table = table
         self.plugin = policy.make(Handle(cluster, rng=self.rng), args)
         self._pods: dict[Request, core.Pod] = {}
-        self._order = np.array(self.rng.sample(range(len(nodes)), len(nodes)), np.int64)
+        self._order = np.arange(len(nodes))
 
     def run(
         self, pods: Sequence[Request], typical: TypicalPods, seed: int = 0, progress: Progress | None = None
     ) -> Run:
         """Let pods arrive."""
+        self._order = np.array(self.rng.permutation(len(self._order)), np.int64)
         fleet, columns, record = self.fleet, self.fleet.columns, _Record(self.fleet, typical)
         unplaced = 0
         for number, pod in enumerate(pods):

@@ -1,12 +1,12 @@
 """The pods of a GPU experiment: a trace, shuffled, and more of its pods drawn, up to a share of the GPUs."""
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from koordpy.api.config_model import ConfigError
+from koordpy.lib.go_random import GoRandom
 from koordpy.scheduling.interface.gpus import WHOLE_GPU, GPURequest
 from koordpy.simulation import tables
 
@@ -53,7 +53,8 @@ def read_nodes(path: Path) -> list[Node]:
 def read_pods(path: Path) -> list[Request]:
     """Read pods: columns `cpu_milli`, `memory_mib`, `num_gpu`, `gpu_milli`, and `gpu_spec` if there is one.
 
-    Raises ConfigError naming the row, OSError.
+    They are returned in the order of their names, if there is a column `name`. Raises ConfigError naming the
+    row, OSError.
     """
     found = []
     for place, row in tables.rows(path):
@@ -66,31 +67,34 @@ def read_pods(path: Path) -> list[Request]:
             )
         models = tables.cell(row, "gpu_spec", place) if count and "gpu_spec" in row else ""
         allowed = frozenset(filter(None, models.split("|")))
-        found.append(Request(GPURequest(cpu, count if milli else 0, milli, allowed), memory))
-    if not any(request.gpu.total for request in found):
+        request = Request(GPURequest(cpu, count if milli else 0, milli, allowed), memory)
+        found.append((str(row.get("name", "")), request))
+    if not any(request.gpu.total for _, request in found):
         raise ConfigError(f"{path}: expected pods that request GPUs")
-    return found
+    return [request for _, request in sorted(found, key=lambda named: named[0])]
 
 
-def arrivals(trace: Sequence[Request], capacity: int, share: float, rng: random.Random) -> list[Request]:
+def arrivals(trace: Sequence[Request], capacity: int, share: float, rng: GoRandom) -> list[Request]:
     """Return pods in the order of their arrival: their GPU requests reach `share` of `capacity` milli-GPU.
 
-    First the pods of the trace, shuffled; then pods drawn from it with replacement, until the next one would
-    exceed the share. Of a trace that exceeds it, pods are removed at random instead.
+    First the pods of the trace, shuffled; then pods drawn from it with replacement, until one GPU of the next
+    would exceed the share. Of a trace that exceeds it, pods are removed at random instead.
     """
     pods, limit = list(trace), share * capacity
+    rng.int63()  # The authors' simulator logs a number first.
     rng.shuffle(pods)
     total = sum(pod.gpu.total for pod in pods)
-    while total > limit:
-        total -= pods.pop(rng.randrange(len(pods))).gpu.total
-    if len(pods) < len(trace):
+    if total > limit:
+        while total > limit:
+            total -= pods.pop(rng.randrange(len(pods))).gpu.total
         return pods
-    while True:
+    while total != limit:
         pod = trace[rng.randrange(len(trace))]
+        if total + pod.gpu.milli > limit:
+            break
         total += pod.gpu.total
-        if total > limit:
-            return pods
         pods.append(pod)
+    return pods
 
 
 def _whole(row: Mapping[str, Any], column: str, place: str) -> int:

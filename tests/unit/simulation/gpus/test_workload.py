@@ -1,11 +1,11 @@
 """Tables of nodes and pods, and the pods that arrive."""
 
-import random
 from collections import Counter
 
 import pytest
 
 from koordpy.api.config_model import ConfigError
+from koordpy.lib.go_random import GoRandom
 from koordpy.scheduling.interface.gpus import GPURequest
 from koordpy.simulation.gpus.workload import Node, Request, arrivals, read_nodes, read_pods
 
@@ -56,7 +56,7 @@ TRACE = [Request(GPURequest(cpu, 1, 500), 1) for cpu in range(10)]  # 5,000 mill
 
 
 def test_the_trace_comes_first_shuffled_then_drawn_pods_up_to_the_load():
-    found = arrivals(TRACE, 10_000, 1.3, random.Random(1))
+    found = arrivals(TRACE, 10_000, 1.3, GoRandom(1))
     assert found[:10] != TRACE
     assert Counter(found[:10]) == Counter(TRACE)
     assert len(found) == 26
@@ -64,11 +64,16 @@ def test_the_trace_comes_first_shuffled_then_drawn_pods_up_to_the_load():
 
 
 def test_pods_are_removed_from_a_trace_that_requests_more():
-    found = arrivals(TRACE, 10_000, 0.3, random.Random(1))
+    found = arrivals(TRACE, 10_000, 0.3, GoRandom(1))
     assert len(found) == 6
     assert max(Counter(found).values()) == 1
 
 
 def test_arrivals_depend_on_the_seed_alone():
-    once, again, other = (arrivals(TRACE, 10_000, 1.3, random.Random(seed)) for seed in (1, 1, 2))
+    once, again, other = (arrivals(TRACE, 10_000, 1.3, GoRandom(seed)) for seed in (1, 1, 2))
     assert once == again != other
+
+
+def test_pods_are_in_the_order_of_their_names(tmp_path):
+    found = pods(tmp_path, "p-10,1,1,1,100", "p-2,2,1,1,100", "p-1,3,1,1,100")
+    assert [request.gpu.cpu for request in found] == [3, 1, 2]
