@@ -1,7 +1,7 @@
 """Random numbers as Go's `math/rand` draws them from a seed, to repeat what programs in Go have drawn.
 
-An additive lagged Fibonacci generator (607, 273). `go_random_state.txt` is its state before a seed is mixed in,
-607 little-endian 64 bit numbers in base64: the table `rngCooked` of Go's source.
+An additive lagged Fibonacci generator (607, 273). `go_random_state.txt` is its state before a seed is mixed
+in, 607 little-endian 64 bit numbers in base64: the table `rngCooked` of Go's source.
 """
 
 import base64
