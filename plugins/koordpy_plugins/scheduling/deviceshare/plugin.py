@@ -11,6 +11,8 @@ Source: Koordinator, `pkg/scheduler/plugins/deviceshare`.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import ClassVar, Final
 
+import numpy as np
+
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.meta import KubeObject
@@ -52,6 +54,7 @@ from koordpy.scheduling.toolkit.reservation_normalize import normalize_of_nodes
 
 from . import hints, preemption, waking
 from .args import DeviceShareArgs
+from .attempt.all_nodes import AllNodes
 from .attempt.placing import DevicePlacing
 from .attempt.preparation import Preparation
 from .attempt.prepared import PREPARED
@@ -62,6 +65,7 @@ from .reservations.restored import RESTORED
 from .rights import RIGHTS
 from .scoring import make_scorer
 from .service import DeviceService
+from .state.columns import DeviceColumns
 from .state.ledger import DeviceLedger
 from .templates import GPUSharedResourceTemplates
 
@@ -118,10 +122,13 @@ class DeviceShare(
         unsupported: dict[str, set[str]] = {}
         for each in args.gpu_share_unsupported_models:
             unsupported.setdefault(each.vendor, set()).add(each.model)
+        scorer = make_scorer(args.scoring_strategy)
+        columns = cluster.shared(DeviceColumns)
+        self._all_nodes = AllNodes(handle, columns, scorer, refuses_shares=bool(unsupported))
         self._placing = DevicePlacing(
             handle,
             self.ledger,
-            make_scorer(args.scoring_strategy),
+            scorer,
             unsupported=unsupported,
             aligns=not args.disable_device_numa_topology_alignment,
         )
@@ -192,6 +199,13 @@ class DeviceShare(
         prepared = state.read(PREPARED)
         return SUCCESS if prepared is None else self._placing.filter(state, prepared, pod, node.node)
 
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Do the same for all nodes, by arrays where that is possible."""
+        prepared = state.read(PREPARED)
+        if prepared is None:
+            return PASS
+        return self._all_nodes.filter(state, prepared, pod, nodes, lambda node: self.filter(state, pod, node))
+
     # --- NUMA nodes ------------------------------------------------------------------------------
 
     def pod_topology_hints(
@@ -227,6 +241,13 @@ class DeviceShare(
         if prepared is None:
             return 0
         return _scored(self._placing.score(state, prepared, pod, node.node))
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
+        """Do the same for all nodes, by arrays where that is possible. Raises ScoreError."""
+        prepared = state.read(PREPARED)
+        if prepared is None:
+            return np.zeros(len(nodes), np.int64)
+        return self._all_nodes.score(state, prepared, pod, nodes, lambda node: self.score(state, pod, node))
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
         """Scale the highest score to 100."""

@@ -1,0 +1,79 @@
+"""Filter and Score of all nodes at once answer as they do node by node."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.device import Device
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.scheduling.interface.node_info import each
+
+from .clusters import PERCENT, Profile, hint, pod
+from .nodes import card, device, gpu
+
+PODS = {
+    "whole": pod("a", {PERCENT: "100"}),
+    "two": pod("b", {PERCENT: "200"}),
+    "part": pod("c", {PERCENT: "40"}),
+    "memory": pod("d", {"koordinator.sh/gpu-memory": "6Gi"}),
+    "card": pod("e", {"koordinator.sh/rdma": "30"}),
+    "both": pod("f", {PERCENT: "100", "koordinator.sh/rdma": "100"}),
+    "scoped": pod("g", {PERCENT: "200"}, **hint(gpu={"requiredTopologyScope": "PCIe"})),
+    "selected": pod("h", {PERCENT: "100"}, **hint(gpu={"selector": {"matchLabels": {"a": "b"}}})),
+    "isolated": pod("i", {PERCENT: "50"}, labels={"koordinator.sh/gpu-isolation-provider": "HAMi-core"}),
+}
+
+
+def random_cluster(rng: Random) -> Cluster:
+    cluster = Cluster()
+    for place in range(12):
+        name = f"n{place}"
+        labels = rng.choice(({}, {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}))
+        cluster.store(Node).apply(decode(Node, {"metadata": {"name": name, "uid": name, "labels": labels}}))
+        if place == 0:
+            continue
+        gpus = [gpu(minor, health=rng.random() > 0.2) for minor in range(rng.randrange(5))]
+        listed = [*gpus, *(card(minor) for minor in range(rng.randrange(3)))]
+        cluster.store(Device).apply(device(listed, name=name))
+        for minor in range(len(gpus)):
+            if rng.random() < 0.5:
+                share = rng.choice(("30", "70", "100"))
+                held = f'{{"koordinator.sh/gpu-core":"{share}","koordinator.sh/gpu-memory-ratio":"{share}"}}'
+                text = f'{{"gpu":[{{"minor":{minor},"resources":{held}}}]}}'
+                meta = {"name": f"p{minor}", "namespace": name, "uid": f"{name}-{minor}"}
+                meta["annotations"] = {"scheduling.koordinator.sh/device-allocated": text}  # type: ignore[assignment]
+                cluster.store(Pod).apply(decode(Pod, {"metadata": meta, "spec": {"nodeName": name}}))
+    return cluster
+
+
+@pytest.mark.parametrize("kind", PODS)
+@pytest.mark.parametrize("seed", range(8))
+def test_all_nodes_at_once_answer_as_one_by_one(kind: str, seed: int) -> None:
+    cluster, incoming = random_cluster(Random(seed)), PODS[kind]
+    profile = Profile(
+        cluster,
+        scoringStrategy={
+            "type": "MostAllocated",
+            "resources": [
+                {"name": "koordinator.sh/gpu-memory-ratio", "weight": 1},
+                {"name": "koordinator.sh/rdma", "weight": 2},
+            ],
+        },
+    )
+    state, status = profile.prepared(incoming)
+    assert status.is_success
+    nodes = cluster.nodes.all()
+    if seed % 2:  # a pod is removed in a what-if
+        victim = next((each for each in cluster.store(Pod)), None)
+        if victim is not None:
+            info = next(each_ for each_ in each(nodes) if each_.name == victim.spec.node_name)
+            profile.plugin.remove_pod(state, incoming, victim, info)
+    verdict = profile.plugin.filter_nodes(state, incoming, nodes)
+    alone = [profile.plugin.filter(state, incoming, node) for node in each(nodes)]
+    assert [verdict.status(index) for index in range(len(nodes))] == alone
+    left = nodes.subset(np.array([status.is_success for status in alone]))
+    scores = profile.plugin.score_nodes(state, incoming, left)
+    assert scores.tolist() == [profile.plugin.score(state, incoming, node) for node in each(left)]
