@@ -328,6 +328,32 @@ def test_the_role_of_gangs_and_quotas_is_what_their_plugins_declare() -> None:
     assert refused(grants, declared) == []
 
 
+def test_the_role_of_numa_and_devices_is_what_their_plugins_follow_and_declare() -> None:
+    folder = DEPLOY / "kustomize" / "components" / "numa-and-devices"
+    files = (folder / "role" / "rbac.yaml", folder / "rbac.yaml")
+    documents = [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    own = grants_of("koordpy-scheduler", documents)
+    features = [
+        feature
+        for feature in catalog.features()
+        if feature.name in ("NodeNUMAResource", "DeviceShare") and feature.part is Part.EXTENDER
+    ]
+    assert len(features) == 2
+    needed = {
+        Request(right.verb, right.group, right.resource, "", "")
+        for feature in features
+        for right in feature.rights
+    }
+    where = ("koordinator-system", "gpu-shared-resource-templates")
+    for feature in features:
+        for resource in feature.follows:
+            scope = where if resource.kind == "ConfigMap" else ("", "")
+            for verb in ("list", "watch"):
+                needed.add(Request(verb, resource.group, resource.plural, *scope))
+    assert refused([*own, *shipped_grants("extender", "koordpy-scheduler")], needed) == []
+    assert unused(own, needed) == []
+
+
 def _conflicts_once(part: str) -> Callable[[str, str], Fault | None]:
     """Answer the first write to a path with a conflict."""
     conflicts = iter((Fault(status=409),))

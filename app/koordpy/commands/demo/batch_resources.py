@@ -34,6 +34,7 @@ class BatchResources:
         """Start the controllers. Raises DemoFailed unless they lead in time."""
         document = {
             "client": {"server": self._cluster.api.url},
+            "featureGates": {"EnableSyncGPUSharedResource": True},
             "worker": {"controllers": {"selection": list(CONTROLLERS)}},
             "shutdownDelay": 0,
         }

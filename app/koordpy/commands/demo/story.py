@@ -37,7 +37,7 @@ from koordpy.compose.parts.admission import AdmissionPart
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 
-from . import workload
+from . import accelerators, workload
 from .batch_resources import BatchResources
 from .cluster import DemoCluster, DemoFailed, DemoOptions
 from .relief import Relief
@@ -114,12 +114,14 @@ class Demo:
         await self._step("The SLO controllers turn usage into batch resources", self._offer_batch_resources)
         await self._step("Pods are created", self._create_pods)
         await self._step("A gang is created, under a quota", self._create_gang)
+        await self._step("Nodes with GPUs join, and pods share them", self._create_accelerated)
         self._to.print()
         for show in (
             self._show_offer,
             self._show_admission,
             self._show_placement,
             self._show_gang,
+            self._show_devices,
             self._show_relief,
         ):
             try:
@@ -180,6 +182,13 @@ class Demo:
         running = await self._until_running("training", {"trainer"}, workload.TRAINERS)
         nodes = {pod.spec.node_name for pod in running}
         return f"{len(running)} pods, bound together, on {len(nodes)} nodes"
+
+    async def _create_accelerated(self) -> str:
+        await self.cluster.objects.create_all(accelerators.nodes())
+        await self.cluster.objects.create_all(submitted := accelerators.pods())
+        running = await self._until_running(accelerators.NAMESPACE, {"accelerated"}, len(submitted))
+        self._accelerated = sorted(running, key=lambda pod: pod.metadata.name)
+        return f"{len(running)} pods with CPUs, GPUs and network cards of {len(accelerators.NODES)} nodes"
 
     async def _until_running(self, namespace: str, apps: set[str], count: int) -> list[Pod]:
         """Return the pods with one of these labels `app` once so many run.
@@ -271,6 +280,14 @@ class Demo:
         self._to.print("\n[bold]The quotas[/bold]")
         quota.show_tree(self._to, await self._get("/apis/v1/quotas"))
 
+    async def _show_devices(self) -> None:
+        self._to.print("\n[bold]CPUs and devices[/bold]")
+        for pod in self._accelerated:
+            has = accelerators.described(pod)
+            if not has:
+                raise DemoFailed(f"pod {pod.metadata.key} has no CPUs and no devices of its own")
+            self._to.print(f"  {pod.metadata.key} on {pod.spec.node_name}: {has}", soft_wrap=True)
+
     async def _show_relief(self) -> None:
         relief = Relief(
             self.cluster,
@@ -310,6 +327,8 @@ class Demo:
             f"{koordpy} why {pod} --history{at}",
             f"{koordpy} gang show training/trainer{at}",
             f"{koordpy} quota tree{at}",
+            f"curl -s {debug}/apis/v1/plugins/DeviceShare/nodeDeviceSummaries/{accelerators.NODES[0]}",
+            f"curl -s {debug}/apis/v1/plugins/NodeNUMAResource/nodes/{accelerators.NODES[0]}",
             f"{koordpy} colocate explain {self._explained.node}",
             "kubectl get podmigrationjobs,reservations",
             *(
