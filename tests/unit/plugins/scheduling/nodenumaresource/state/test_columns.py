@@ -93,7 +93,7 @@ def test_zones_have_what_is_left_of_them():
 
 def test_cpus_that_pods_have_count_amplified_where_amounts_were_allocated():
     world = one(annotations={extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO: '{"cpu":1.5}'})
-    world.put(holding("p", "0-1"), holding("q", n0={"cpu": "1"}))
+    world.put(holding("p", "0-1,4"), holding("q", n0={"cpu": "1"}))
     assert first(world.rows.capacity[:, 0]) == [6000, 6000]
     assert first(world.rows.available[:, 0]) == [4000, 6000]
     world.cluster.store(Pod).discard("default/q")
