@@ -16,6 +16,8 @@ from koordpy.api.scheme import decode, resource_of
 from koordpy.audit.auditing import audit
 from koordpy.audit.finding import Finding, Severity
 from koordpy.audit.objects import TYPES, Objects
+from koordpy.cluster.client import Client
+from koordpy.commands.audit import listed
 from koordpy.embedded.apiserver import ApiServer
 
 
@@ -72,4 +74,10 @@ def audited(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(ApiServer, "stop", stop_and_audit)
     yield
+    assert not found, "\n".join(found)
+
+
+async def assert_cluster_clean(client: Client) -> None:
+    """As `assert_clean`, for a cluster that is reached with a client."""
+    found = [str(error) for error in _errors(await listed(client))]
     assert not found, "\n".join(found)

@@ -16,6 +16,7 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota
+from tests.audited import assert_cluster_clean
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.racing import (
     NAMESPACE,
@@ -121,6 +122,7 @@ async def test_no_quota_is_exceeded_at_any_moment(tmp_path: Path) -> None:
                 ]
                 await create_all(client, Pod, pods)
                 await fill()
+                await assert_cluster_clean(client)
                 going = list(watch.bound.values())[::3]
                 await asyncio.gather(
                     *(
@@ -132,6 +134,7 @@ async def test_no_quota_is_exceeded_at_any_moment(tmp_path: Path) -> None:
                     lambda: all(each.metadata.uid not in watch.bound for each in going), complaint
                 )
                 await fill()
+                await assert_cluster_clean(client)
         finally:
             await client.close()
             for process in schedulers:
