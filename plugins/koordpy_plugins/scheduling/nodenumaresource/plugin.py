@@ -53,6 +53,7 @@ from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 
 from .admission import Admission
 from .args import NodeNUMAResourceArgs
+from .arrays import CODES, REFUSALS, Arrays
 from .attempt import pod_state
 from .attempt.pod_state import POD_STATE, PodState
 from .cases import Case, Cases
@@ -63,6 +64,7 @@ from .reservations.reusable import RESTORED, NodeReusable, of_pods, of_reservati
 from .scorer import Scorer
 from .scoring import NodeScore
 from .service import node_allocations
+from .state.columns import CPUColumns
 from .state.ledger import CPULedger
 from .waking import EVENTS, REASONS
 
@@ -110,8 +112,9 @@ class NodeNUMAResource(
         super().__init__(args, handle)
         self._default_policy = args.default_cpu_bind_policy
         self.ledger = handle.cluster.shared(CPULedger)
+        self._arrays = Arrays(handle.cluster.shared(CPUColumns))
         self._cases = Cases(self.ledger, args.numa_allocate_strategy)
-        scorer = Scorer.of(args.scoring_strategy.type, args.scoring_strategy)
+        scorer = self._scorer = Scorer.of(args.scoring_strategy.type, args.scoring_strategy)
         numa_scorer = Scorer.of(args.numa_scoring_strategy.type, args.scoring_strategy)
         self._admission = Admission(handle, self._cases, numa_scorer)
         self._commit = Commit(handle, self.ledger, self._admission)
@@ -176,9 +179,22 @@ class NodeNUMAResource(
             return Verdict.of([status] * len(nodes))
         if found.is_skipped:
             return PASS
-        return Verdict.of(
-            [self._filter.filter(state, self._case(found, pod, node), node) for node in each(nodes)]
-        )
+        if found.designated is not None:
+            return Verdict.of([self._filter_one(state, found, pod, node) for node in each(nodes)])
+        special = {*(state.read(RESTORED) or ()), *found.preemptible}
+        filtered = self._arrays.filter(found, nodes, special)
+        keys, codes, table = filtered.keys, CODES[filtered.keys], list(REFUSALS)
+        for at in np.flatnonzero(filtered.alone).tolist():
+            status = self._filter_one(state, found, pod, NodeInfo(nodes, at))
+            codes[at], keys[at] = status.code, 0
+            if status.reasons:
+                if status.reasons not in table:
+                    table.append(status.reasons)
+                keys[at] = table.index(status.reasons)
+        return Verdict.keyed(codes, keys, table)
+
+    def _filter_one(self, state: CycleState, found: PodState, pod: Pod, node: NodeInfo) -> Status:
+        return self._filter.filter(state, self._case(found, pod, node), node)
 
     # --- reservations ----------------------------------------------------------------------------
 
@@ -263,10 +279,12 @@ class NodeNUMAResource(
         found, status = pod_state.read(state)
         if not status.is_success:
             raise RuntimeError(status.message)
-        scores = np.zeros(len(nodes), np.int64)
-        if not found.is_skipped:
-            for at, node in enumerate(each(nodes)):
-                scores[at] = self._score.score(state, self._case(found, pod, node), node)
+        if found.is_skipped:
+            return np.zeros(len(nodes), np.int64)
+        scores, alone = self._arrays.score(found, nodes, self._scorer)
+        for at in np.flatnonzero(alone).tolist():
+            node = NodeInfo(nodes, at)
+            scores[at] = self._score.score(state, self._case(found, pod, node), node)
         return scores
 
     # --- the hint provider -----------------------------------------------------------------------

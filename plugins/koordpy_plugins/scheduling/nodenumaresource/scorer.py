@@ -41,11 +41,16 @@ class Scorer:
         total = weights = 0
         for name, weight in self.weights.items():
             wanted, capacity = pod(name), allocatable(name)
-            if capacity == 0 or (wanted == 0 and name not in _PLAIN):
+            if capacity == 0 or not self.counts(name, wanted):
                 continue
             total += weight * self._of_resource(requested(name) + wanted, capacity)
             weights += weight
         return total // weights if weights else 0
+
+    @staticmethod
+    def counts(name: str, wanted: int) -> bool:
+        """Return whether a resource counts for a pod that requests so much of it."""
+        return wanted != 0 or name in _PLAIN
 
     def _of_resource(self, requested: int, capacity: int) -> int:
         if self.prefers_most:
