@@ -55,7 +55,9 @@ def cluster_of(nodes: list[dict[str, Any]]) -> Cluster:
             )
         )
         if shape["topology"] != "no":
-            empty = {extension.ANNOTATION_NODE_CPU_TOPOLOGY: "{}"} if shape["topology"] == "empty" else {}
+            empty: dict[str, Any] = (
+                {extension.ANNOTATION_NODE_CPU_TOPOLOGY: "{}"} if shape["topology"] == "empty" else {}
+            )
             topologies.append(topology(f"n{at}", **empty))
     cluster = world(made)
     for each_topology in topologies:
