@@ -49,7 +49,7 @@ class NodeLocks(DerivedState):
                 node = await client.get(Node, "", node_name)
             except (ApiError, ConnectionFailed, NotFound) as error:
                 raise AdaptionError(f'failed to get node "{node_name}": {error}') from None
-            self._check(node, key, now)
+            self.check(node, key, now)
             value = f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ},{owner.namespace},{owner.name}"
             meta: dict[str, Any] = {"annotations": {key: value}}
             if node.metadata.resource_version:
@@ -60,7 +60,7 @@ class NodeLocks(DerivedState):
             except (ApiError, ConnectionFailed) as error:
                 raise NodeWriteError(f'failed to patch node "{node_name}": {error}') from None
 
-    def _check(self, node: Node, key: str, now: datetime) -> None:
+    def check(self, node: Node, key: str, now: datetime) -> None:
         """Raise AdaptionError if a pod that exists has locked the node a short time ago."""
         value = node.metadata.annotations.get(key)
         if value is None:

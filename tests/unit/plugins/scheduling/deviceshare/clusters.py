@@ -35,13 +35,15 @@ def pod(name: str, requests: Mapping[str, str], **more: Any) -> Pod:
     )
 
 
-def cluster_of(gpus: int = 2, labels: Mapping[str, str] | None = None, **metadata: Any) -> Cluster:
+def cluster_of(
+    gpus: int = 2, labels: Mapping[str, str] | None = None, device_labels: Mapping[str, str] | None = None
+) -> Cluster:
     """A cluster with one node that has GPUs."""
     cluster = Cluster()
     node = {"metadata": {"name": NODE, "uid": NODE, "labels": dict(labels or {})}}
     cluster.store(Node).apply(decode(Node, node))
     listed = [gpu(minor, id=f"GPU-{minor}") for minor in range(gpus)]
-    cluster.store(Device).apply(device(listed, **metadata))
+    cluster.store(Device).apply(device(listed, labels=dict(device_labels or {})))
     return cluster
 
 

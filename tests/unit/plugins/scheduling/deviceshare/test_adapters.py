@@ -1,0 +1,108 @@
+"""What device plugins of vendors are told (gate DevicePluginAdaption)."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.device_allocations import DeviceAllocation
+from koordpy.api.scheme import decode
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.interface import Binding
+from koordpy.scheduling.interface.gates import SPECS
+from koordpy.scheduling.interface.status import Status
+from koordpy_plugins.scheduling.deviceshare.adapters.node_locks import NodeLocks
+from koordpy_plugins.scheduling.deviceshare.adapters.vendors import VENDORS, AdaptionError
+from koordpy_plugins.scheduling.deviceshare.commit import ADAPTION_GATE
+from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare
+
+from .clusters import NODE, PERCENT, Profile, cluster_of, pod
+from .nodes import amounts
+
+SHARE = {"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory": "1Gi"}
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def allocated(minor: int, texts: dict[str, str] | None = None, **more: str) -> DeviceAllocation:
+    return DeviceAllocation(minor, amounts(SHARE if texts is None else texts), **more)
+
+
+def bound(vendor: str, **labels: str) -> tuple[Binding, Status]:
+    """Allocate two GPUs with the gate on; return what is written."""
+    profile = Profile(cluster_of(device_labels={"node.koordinator.sh/gpu-vendor": vendor}))
+    profile.handle.gates = FeatureGates({**SPECS, **DeviceShare.feature_gates}, {ADAPTION_GATE: True})
+    first = pod("a", {PERCENT: "200"}, labels=labels)
+    state, status = profile.reserve(first)
+    assert status.is_success
+    binding = Binding(first, NODE)
+    return binding, asyncio.run(profile.plugin.pre_bind(state, first, NODE, binding))
+
+
+def test_every_device_plugin_learns_the_time_and_the_minors() -> None:
+    binding, status = bound("nvidia", **{"koordinator.sh/gpu-isolation-provider": "HAMi-core"})
+    assert status.is_success
+    assert binding.annotations["scheduling.koordinator.sh/gpu-minors"] == "0,1"
+    assert int(binding.annotations["scheduling.koordinator.sh/bind-timestamp"]) > 10**18
+    assert binding.labels == {"hami.io/vgpu-node": NODE}
+
+
+def test_huaweis_learns_whole_npus_or_a_template() -> None:
+    annotate = VENDORS["huawei"].annotate
+    two = (allocated(0), allocated(3))
+    assert annotate(two, "Ascend-910B", 7) == {"predicate-time": "7", "huawei.com/npu-core": "0,3"}
+    part = (allocated(2, template="vir01"),)
+    assert annotate(part, "Ascend-310P", 7)["huawei.com/npu-core"] == "2-vir01"
+    duo = annotate(two, "Ascend-310P3-300I-DUO", 7)
+    assert duo == {"predicate-time": "7", "huawei.com/Ascend310P": "Ascend310P-0,Ascend310P-3"}
+
+
+def test_cambricons_learns_one_share_in_its_units() -> None:
+    annotate = VENDORS["cambricon"].annotate
+    assert annotate((allocated(1),), "", 7) == {
+        "CAMBRICON_DSMLU_ASSIGHED": "false",
+        "CAMBRICON_DSMLU_PROFILE": "1_30_4",
+    }
+    with pytest.raises(AdaptionError, match="multiple gpu share is not supported on device side"):
+        annotate((allocated(0), allocated(1)), "", 7)
+    small = {"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory": "255Mi"}
+    with pytest.raises(AdaptionError, match="gpu memory must not be less than 268435456 bytes"):
+        annotate((allocated(0, small),), "", 7)
+    with pytest.raises(AdaptionError, match="gpu core resource is required"):
+        annotate((allocated(0, {"koordinator.sh/gpu-memory": "1Gi"}),), "", 7)
+
+
+def test_metaxs_learns_the_ids() -> None:
+    found = VENDORS["metax"].annotate((allocated(0, id="GPU-0"),), "", 7)
+    text = '[[{"uuid":"GPU-0","compute":30,"vRam":1024}]]'
+    assert found == {"metax-tech.com/gpu-devices-allocated": text}
+
+
+def test_a_failure_names_the_vendor() -> None:
+    _, status = bound("cambricon")
+    assert status.reasons == (
+        'failed to adapt for GPU device plugin of vendor "cambricon": multiple gpu share is not supported on '
+        "device side",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (f"{NOW:%Y-%m-%dT%H:%M:%SZ},x,holder", 'node "n" has been locked'),
+        (f"{NOW:%Y-%m-%dT%H:%M:%SZ},x,gone", ""),
+        (f"{NOW - timedelta(minutes=6):%Y-%m-%dT%H:%M:%SZ},x,holder", ""),
+        ("nonsense", 'invalid node lock value "nonsense"'),
+        ("today,x,holder", "Invalid isoformat"),
+    ],
+)
+def test_a_node_stays_locked_while_the_pod_exists_and_the_lock_is_fresh(value: str, problem: str) -> None:
+    cluster = cluster_of()
+    cluster.store(Pod).apply(pod("holder", {}))
+    locks = cluster.shared(NodeLocks)
+    node = decode(Node, {"metadata": {"name": NODE, "annotations": {"hami.io/mutex.lock": value}}})
+    if not problem:
+        locks.check(node, "hami.io/mutex.lock", NOW)
+        return
+    with pytest.raises(AdaptionError, match=problem):
+        locks.check(node, "hami.io/mutex.lock", NOW)
