@@ -24,8 +24,10 @@ SHARE = {"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory": "1Gi"}
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def allocated(minor: int, texts: dict[str, str] | None = None, **more: str) -> DeviceAllocation:
-    return DeviceAllocation(minor, amounts(SHARE if texts is None else texts), **more)
+def allocated(
+    minor: int, texts: dict[str, str] | None = None, *, id: str = "", template: str = ""
+) -> DeviceAllocation:
+    return DeviceAllocation(minor, amounts(SHARE if texts is None else texts), id, template=template)
 
 
 def bound(vendor: str, **labels: str) -> tuple[Binding, Status]:
