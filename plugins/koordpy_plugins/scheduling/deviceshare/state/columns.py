@@ -82,6 +82,9 @@ class TypeColumns:
         """Write the cells of a node."""
         for column in self.columns.values():
             column.reset(row)
+        if not devices.total.get(type_):
+            self.exact.values[row] = True
+            return
         amounts = devices.amounts(type_)
         self.count.values[row] = len(amounts.total)
         listed = {info.minor or 0 for info in devices.infos.get(type_, ())}
