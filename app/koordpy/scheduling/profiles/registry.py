@@ -172,10 +172,15 @@ class _Plan:
                     self.path, name,
                 )  # fmt: skip
             elif issubclass(kinds, ResizePod) and not (RESIZE_POD in gates and gates.enabled(RESIZE_POD)):
-                only = not issubclass(kinds, AT_POINTS)
+                if issubclass(kinds, AT_POINTS):
+                    log.debug(
+                        "%s: plugin %s: its ResizePod is not called: gate %s", self.path, name, RESIZE_POD
+                    )
+                    continue
                 log.warning(
-                    "%s: plugin %s: its ResizePod is never called%s: enable feature gate %s",
-                    self.path, name, ", and it has no other point" if only else "", RESIZE_POD,
+                    "%s: plugin %s: its ResizePod is never called, and it has no other point: enable feature"
+                    " gate %s",
+                    self.path, name, RESIZE_POD,
                 )  # fmt: skip
 
     def _is_beside(self, name: str) -> bool:

@@ -115,6 +115,24 @@ def test_a_plugin_that_will_never_be_called_is_reported(caplog: pytest.LogCaptur
     assert "plugin FindsAndFilters does nothing: multiPoint enables it, but all of its points" in caplog.text
 
 
+class ResizesAndFilters(Resizes, Filter):
+    name = "ResizesAndFilters"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        return Status()
+
+
+def test_a_plugin_that_resizes_too_is_enabled_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    handle = Handle(world([]))
+    build(
+        configuration(["ResizesAndFilters"]),
+        lambda _: handle,
+        place=Place.EXTENDER,
+        classes={**CLASSES, "ResizesAndFilters": ResizesAndFilters},
+    )
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
 def test_multi_point_enables_a_plugin_wherever_it_can_run() -> None:
     profiles = made(configuration(["A", "B"]))
     assert order(profiles) == ["A", "B"]

@@ -29,38 +29,38 @@ class Restoring:
         self._handle, self._table, self._withheld = handle, handle.nodes, withheld
 
     def restore(self, state: CycleState, prepared: Prepared) -> Status:
-        """Let the plugins restore all nodes where something is for the attempt."""
-        points = self._handle.framework.reservations
-        info = prepared.reservation
-        if info is not None:
-            return (
-                self._pre_allocation(state, prepared, info, points) if prepared.is_pre_allocation else SUCCESS
-            )
-        if not points.restores:
-            return SUCCESS
-        pod = prepared.requirements.pod
-        status = points.pre_restore(state, pod)
-        if not status.is_success:
-            return status
-        states, status = points.restore(state, pod, *self._pairs(prepared))
-        return points.final_restore(state, pod, states) if status.is_success else status
+        """Let the plugins restore all nodes where something is for the attempt.
 
-    def _pre_allocation(
+        To a reserve pod all reservations of the nodes are unmatched; what it may take over comes after them.
+        """
+        points = self._handle.framework.reservations
+        taking_over = prepared.reservation if prepared.is_pre_allocation else None
+        pod = prepared.requirements.pod
+        status = points.pre_restore(state, pod) if points.restores else SUCCESS
+        if status.is_success and taking_over is not None:
+            status = points.pre_restore_pre_allocation(state, taking_over)
+        if status.is_success and points.restores:
+            states, status = points.restore(state, pod, *self._pairs(prepared))
+            if status.is_success:
+                status = points.final_restore(state, pod, states)
+        if status.is_success and taking_over is not None:
+            status = self._candidates(state, prepared, taking_over, points)
+        return status
+
+    def _candidates(
         self, state: CycleState, prepared: Prepared, info: ReservationInfo, points: ReservationPoints
     ) -> Status:
-        status = points.pre_restore_pre_allocation(state, info)
-        if not status.is_success:
-            return status
         candidates = prepared.matches.candidates
         nodes = self._nodes(np.array(sorted(candidates), np.int64))
         pods = [candidates[row].candidates for row in nodes.rows.tolist()]
         return points.restore_pre_allocation(state, info, candidate_pairs(info, nodes, pods))
 
     def _pairs(self, prepared: Prepared) -> tuple[ReservationPairs, ReservationPairs]:
-        """Return the pod with matched and with unmatched reservations, on the nodes that have either."""
+        """Return the pod with matched and unmatched reservations, on nodes with any or with candidates."""
         matches, matchable, pod = prepared.matches, self._withheld.matchable, prepared.requirements.pod
         unmatched = self._unmatched(prepared)
-        nodes = self._nodes(np.union1d(matches.rows, matchable.row[unmatched]))
+        found = np.flatnonzero(matches.mask(self._table.capacity))
+        nodes = self._nodes(np.union1d(found, matchable.row[unmatched]))
         at = np.searchsorted(nodes.rows, matches.rows)
         at_unmatched = np.searchsorted(nodes.rows, matchable.row[unmatched])
         infos = [matchable.info(slot) for slot in unmatched.tolist()]

@@ -124,7 +124,8 @@ def one_by_one(opinion: Opinion) -> type[Plugin]:
         def restore_reservation_pre_allocation(
             self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node: NodeInfo
         ) -> tuple[object, Status]:
-            opinion.restored[node.name] = [pod.metadata.name for pod in pods], []
+            _, unmatched = opinion.restored.get(node.name, ([], []))
+            opinion.restored[node.name] = [pod.metadata.name for pod in pods], unmatched
             return None, SUCCESS
 
     OneByOne.opinion = opinion

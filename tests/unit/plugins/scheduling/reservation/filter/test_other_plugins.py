@@ -59,7 +59,7 @@ def a_pod(rng: Random) -> Pod:
 def a_reservation(rng: Random) -> Reservation:
     """One that takes over running pods."""
     policy: dict[str, Any] = {"enableMultiple": True} if rng.random() < 0.5 else {}
-    labels = {"reservation.koordinator.sh/pre-allocation-required": "true"} if rng.random() < 0.5 else {}
+    labels = {"scheduling.koordinator.sh/pre-allocation-required": "true"} if rng.random() < 0.5 else {}
     return pending(
         "new",
         rng.choice(AMOUNTS[1:]),

@@ -1,5 +1,6 @@
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -14,11 +15,14 @@ from koordpy.api.scheme import encode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.interface import Binding
+from koordpy.scheduling.interface import Binding, Plugin
 from koordpy.simulation.inprocess import ServerChannel
 from tests.unit.scheduling.worlds import NOW, node, pod, pod_document
 
+from ..opinions import Opinion, all_at_once, one_by_one
 from ..scenes import Scene, copied, pending, reservation, user
+
+Form = Callable[[Opinion], type[Plugin]]
 
 
 def test_a_reservation_is_placed_like_a_pod_and_held_from_then_on() -> None:
@@ -81,6 +85,40 @@ def test_what_another_attempt_took_is_given_back_too() -> None:
     scene.reserve(new_reserve_pod(wanted))
     scene.framework.run_unreserve(scene.framework.new_state(), new_reserve_pod(wanted), "n1")
     assert "uid-r" not in scene.plugin.cache.infos
+
+
+@pytest.mark.parametrize("form", [one_by_one, all_at_once])
+class TestRestoring:
+    """What other plugins restore for a reserve pod."""
+
+    OBJECTS: ClassVar[list[Reservation | Pod]] = [
+        reservation("used", "n1", "2"),
+        reservation("unused", "n1", "2"),
+        reservation("elsewhere", "n2", "2"),
+        user("a", "used"),
+    ]
+
+    def restored(self, form: Form, wanted: Reservation) -> dict[str, tuple[list[str], list[str]]]:
+        opinion = Opinion("A", strict=10**9)
+        running = pod("b", "1", "0", "n2")
+        running.metadata.labels = {"app": "a"}
+        scene = Scene([node("n1"), node("n2")], [*self.OBJECTS, running, wanted], others=[form(opinion)])
+        scene.find(new_reserve_pod(wanted))
+        return {name: (sorted(one), sorted(other)) for name, (one, other) in opinion.restored.items()}
+
+    def test_to_a_reserve_pod_all_reservations_of_nodes_with_users_are_unmatched(self, form: Form) -> None:
+        assert self.restored(form, pending("r", "1")) == {"n1": ([], ["unused", "used"])}
+
+    def test_what_it_may_take_over_comes_on_top_of_the_reservations(self, form: Form) -> None:
+        assert self.restored(form, pending("r", "1", **TestPreAllocation.SPEC)) == {
+            "n1": ([], ["unused", "used"]),
+            "n2": (["b"], ["elsewhere"]),
+        }
+
+    def test_one_that_must_take_over_a_pod_looks_at_no_other_nodes(self, form: Form) -> None:
+        labels = {"scheduling.koordinator.sh/pre-allocation-required": "true"}
+        wanted = pending("r", "1", labels=labels, **TestPreAllocation.SPEC)
+        assert self.restored(form, wanted) == {"n2": (["b"], ["elsewhere"])}
 
 
 class TestPreAllocation:
