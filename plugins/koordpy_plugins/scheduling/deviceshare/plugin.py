@@ -124,7 +124,6 @@ class DeviceShare(
             unsupported.setdefault(each.vendor, set()).add(each.model)
         scorer = make_scorer(args.scoring_strategy)
         columns = cluster.shared(DeviceColumns)
-        self._all_nodes = AllNodes(handle, columns, scorer, refuses_shares=bool(unsupported))
         self._placing = DevicePlacing(
             handle,
             self.ledger,
@@ -132,6 +131,7 @@ class DeviceShare(
             unsupported=unsupported,
             aligns=not args.disable_device_numa_topology_alignment,
         )
+        self._all_nodes = AllNodes(handle, columns, scorer, self._placing)
         config = args.gpu_shared_resource_templates_config
         templates = cluster.shared(
             GPUSharedResourceTemplates, config.config_map_namespace, config.config_map_name

@@ -16,7 +16,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from ..scoring import Scorer
-from ..state.columns import MINORS, MISSING, NAMES, DeviceColumns, TypeColumns, cells
+from ..state.columns import MINORS, MISSING, NAMES, DeviceColumns, TypeColumns
 from ..state.exact import UNIT, Exact
 from ..state.gpu_topology import LEVELS
 from ..state.partitions import Group, Partition
@@ -29,7 +29,8 @@ Bits = NDArray[np.uint32]
 Int64 = NDArray[np.int64]
 Keys = NDArray[np.int16]
 
-_BITS: Final = (1 << np.arange(MINORS)).astype(np.uint32)
+_SET: Final = np.dtype(f"<u{MINORS // 8}")
+"""A set of minors, as packed bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +146,8 @@ class _Evaluation:
     def score(self, type_: str, request: Exact, scorer: Scorer) -> Int64:
         """(n,) the score of the devices of a type."""
         of_type = self._of(type_)
-        total = cells(of_type.total.values.take(self._rows, axis=0), of_type.names).sum(axis=1)
-        free = cells(of_type.free.values.take(self._rows, axis=0), of_type.names)
-        free = np.where((free == MISSING) | (free < 0), 0, free).sum(axis=1)
+        total = of_type.capacity.values.take(self._rows, axis=0)
+        free = of_type.available.values.take(self._rows, axis=0)
         score = np.zeros(len(self._rows), np.int64)
         weights = np.zeros(len(self._rows), np.int64)
         if not any(request.values()):
@@ -243,11 +243,10 @@ class _Evaluation:
     def _fitting(self, type_: str, request: Exact, among: Any) -> Bits:
         """(n,) the devices of a set that can give a request."""
         of_type = self._of(type_)
-        free = cells(of_type.free.values.take(self._rows, axis=0), of_type.names)
-        fits = np.ones(free.shape[:2], np.bool_)
+        fits = np.ones((len(self._rows), MINORS), np.bool_)
         for name, amount in request.items():
-            fits &= free[:, :, of_type.names.index(name)] >= amount // UNIT
-        packed: Bits = (fits * _BITS).sum(axis=1, dtype=np.uint32)
+            fits &= of_type.free_of(self._rows, name) >= amount // UNIT
+        packed: Bits = np.packbits(fits, axis=1, bitorder="little").view(_SET)[:, 0].astype(np.uint32)
         packed &= among.values.take(self._rows)
         return packed
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Pod
-from koordpy.api.extension import LABEL_GPU_ISOLATION_PROVIDER
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -19,19 +18,19 @@ from ..allocation.arrays import feasible, scores
 from ..reservations.restored import RESTORED
 from ..scoring import Scorer
 from ..state.columns import DeviceColumns
+from .placing import DevicePlacing
 from .prepared import Prepared
 
 _Bool = NDArray[np.bool_]
 
 
 class AllNodes:
-    """Asks the arrays first. `refuses_shares` means that nodes may refuse shares of GPUs by their labels."""
+    """Asks the arrays first; `placing` knows which labels of nodes refuse shares of GPUs."""
 
     def __init__(
-        self, handle: Handle, columns: DeviceColumns, scorer: Scorer, *, refuses_shares: bool
+        self, handle: Handle, columns: DeviceColumns, scorer: Scorer, placing: DevicePlacing
     ) -> None:
-        self._handle, self._columns, self._scorer = handle, columns, scorer
-        self._refuses_shares = refuses_shares
+        self._handle, self._columns, self._scorer, self._placing = handle, columns, scorer, placing
 
     def filter(
         self,
@@ -43,13 +42,16 @@ class AllNodes:
     ) -> Verdict:
         """Return the answers of `one` for all nodes."""
         answers = None
-        if prepared.designated is None and not self._labels_decide(prepared, pod):
+        if prepared.designated is None:
             answers = feasible(self._columns, nodes, prepared.requests)
         if answers is None:
             return Verdict.of([one(NodeInfo(nodes, index)) for index in range(len(nodes))])
         statuses = list(answers.statuses)
         keys = answers.keys.astype(np.int64)
-        for index in np.flatnonzero(answers.inexact | self._special(state, prepared, nodes)).tolist():
+        special = answers.inexact | self._special(state, prepared, nodes)
+        if self._placing.labels_decide(prepared, pod):
+            special |= self._refuse_labels(pod, nodes, keys, statuses)
+        for index in np.flatnonzero(special).tolist():
             keys[index] = len(statuses)
             statuses.append(one(NodeInfo(nodes, index)))
         codes = np.array([status.code for status in statuses], np.int8)[keys]
@@ -80,10 +82,16 @@ class AllNodes:
             result[index] = one(NodeInfo(nodes, index))
         return result
 
-    def _labels_decide(self, prepared: Prepared, pod: Pod) -> bool:
-        gpu = prepared.requests.gpu
-        provider = pod.metadata.labels.get(LABEL_GPU_ISOLATION_PROVIDER)
-        return gpu is not None and gpu.shared and (self._refuses_shares or bool(provider))
+    def _refuse_labels(self, pod: Pod, nodes: NodeSet, keys: Int64, statuses: list[Status]) -> _Bool:
+        """Refuse nodes by their labels, whatever else is said; return those of unknown labels (n,)."""
+        sharing = self._columns.sharing_id.values.take(nodes.rows)
+        for number in np.unique(sharing[sharing >= 0]).tolist():
+            refusal = self._placing.refuses_labels(pod, self._columns.sharing.value_of(number))
+            if refusal is not None:
+                keys[sharing == number] = len(statuses)
+                statuses.append(refusal)
+        unknown: _Bool = sharing < 0
+        return unknown
 
     @staticmethod
     def _special(state: CycleState, prepared: Prepared, nodes: NodeSet) -> _Bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.device_allocations import DeviceAllocations
-from koordpy.api.extension import LABEL_GPU_ISOLATION_PROVIDER, LABEL_GPU_MODEL, LABEL_GPU_VENDOR
+from koordpy.api.extension import LABEL_GPU_ISOLATION_PROVIDER
 from koordpy.api.reservation_annotations import is_ignored_by
 from koordpy.api.reserve_pod import is_pre_allocation, is_reserve_pod
 from koordpy.scheduling.interface import ReservationInfo
@@ -22,6 +22,7 @@ from ..allocation.gpu_memory import complete
 from ..amounts import total
 from ..reservations.restored import Reusable, restored_on
 from ..scoring import Scorer
+from ..state.columns import SharingLabels, sharing_labels
 from ..state.ledger import DeviceLedger
 from .node_attempt import NOTHING, NodeAttempt
 from .prepared import Prepared
@@ -95,16 +96,27 @@ class DevicePlacing:
         Koordinator's Filter answers with an Error where the provider of the pod's isolation is not on the
         node, which ends the attempt for all nodes. Here such a node is refused, and others are tried.
         """
-        gpu = prepared.requests.gpu
-        if gpu is None or not gpu.shared:
+        if not self.labels_decide(prepared, pod):
             return None
-        labels = node.metadata.labels
+        return self.refuses_labels(pod, sharing_labels(node.metadata.labels))
+
+    def labels_decide(self, prepared: Prepared, pod: Pod) -> bool:
+        """Return whether nodes may refuse the pod by their labels."""
+        gpu = prepared.requests.gpu
+        is_share = gpu is not None and gpu.shared
+        return is_share and (
+            bool(self._unsupported) or bool(pod.metadata.labels.get(LABEL_GPU_ISOLATION_PROVIDER))
+        )
+
+    def refuses_labels(self, pod: Pod, labels: SharingLabels) -> Status | None:
+        """Return why a node with these labels shares no GPUs with the pod."""
         provider = pod.metadata.labels.get(LABEL_GPU_ISOLATION_PROVIDER, "")
-        if provider and provider != labels.get(LABEL_GPU_ISOLATION_PROVIDER, ""):
+        if provider and provider != labels.provider:
             return Status.unresolvable(NO_ISOLATION_PROVIDER)
-        vendor, model = labels.get(LABEL_GPU_VENDOR, ""), labels.get(LABEL_GPU_MODEL, "")
-        if model in self._unsupported.get(vendor, ()):
-            return Status.unresolvable(f'model "{model}" of vendor "{vendor}" does not support GPU Share')
+        if labels.model in self._unsupported.get(labels.vendor, ()):
+            return Status.unresolvable(
+                f'model "{labels.model}" of vendor "{labels.vendor}" does not support GPU Share'
+            )
         return None
 
     def check(

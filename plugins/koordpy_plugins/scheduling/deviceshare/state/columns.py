@@ -4,8 +4,8 @@ Only rows whose node, Device or allocations have changed are written, at the nex
 columns cannot hold exactly (minors beyond 15, fractions, huge amounts) says so.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,34 +54,62 @@ NAMES: Final = {"gpu": GPU_NAMES, "rdma": (extension.RDMA,), "fpga": (extension.
 _ALL_NAMES: Final = frozenset(name for names in NAMES.values() for name in names)
 
 
-class TypeColumns:
-    """The devices of one type: bit i of a set is minor i, cell i of an amount too.
+class SharingLabels(NamedTuple):
+    """What the labels of a Node say about sharing its GPUs; "" without a label."""
 
-    `total` and `free` have a cell for each resource of each minor, resources innermost; `free` is -1 for
-    devices that are not listed, or have nothing left.
+    provider: str
+    """Of the isolation between the pods of a GPU."""
+    vendor: str
+    model: str
+
+
+def sharing_labels(labels: Mapping[str, str]) -> SharingLabels:
+    """Return what the labels of a Node say."""
+    return SharingLabels(
+        labels.get(extension.LABEL_GPU_ISOLATION_PROVIDER, ""),
+        labels.get(extension.LABEL_GPU_VENDOR, ""),
+        labels.get(extension.LABEL_GPU_MODEL, ""),
+    )
+
+
+class TypeColumns:
+    """The devices of one type: bit i of a set is minor i.
+
+    `free` has a cell for each minor of each resource, minors innermost; it is -1 for devices that are not
+    listed, or have nothing left. `capacity` and `available` have a cell for each resource: the sums of what
+    devices with anything left have, and of what is left of it.
     """
 
     def __init__(self, table: NodeTable, type_: str) -> None:
         self.names = NAMES[type_]
-        width = MINORS * len(self.names)
+        width = len(self.names)
         self.count = table.add_column(dtype=np.int32)
         self.exact = table.add_column(dtype=np.bool_, fill=False)
         self.healthy = table.add_column(dtype=np.uint32)
         self.free_at_all = table.add_column(dtype=np.uint32)
         self.used = table.add_column(dtype=np.uint32)
-        self.total = table.add_column(width)
-        self.free = table.add_column(width, fill=-1)
+        self.capacity = table.add_column(width)
+        self.available = table.add_column(width)
+        self.free = table.add_column(MINORS * width, fill=-1)
 
     @property
     def columns(self) -> dict[str, Column]:
         """The columns by name."""
-        names = ("count", "exact", "healthy", "free_at_all", "used", "total", "free")
+        names = ("count", "exact", "healthy", "free_at_all", "used", "capacity", "available", "free")
         return {name: getattr(self, name) for name in names}
+
+    def free_of(self, rows: NDArray[np.intp], name: str) -> NDArray[np.int64]:
+        """Return what is left of a resource, by row and minor (n, minors)."""
+        first = self.names.index(name) * MINORS
+        found: NDArray[np.int64] = self.free.values[:, first : first + MINORS][rows]
+        return found
 
     def write(self, row: int, devices: NodeDevices, type_: str) -> None:
         """Write the cells of a node."""
-        for column in self.columns.values():
-            column.reset(row)
+        if self.count.values[row]:  # what a row without devices has was never written
+            for column in self.columns.values():
+                column.reset(row)
+        self.exact.values[row] = False
         if not devices.total.get(type_):
             self.exact.values[row] = True
             return
@@ -97,22 +125,34 @@ class TypeColumns:
         used = {minor for minor, each in left.items() if each.is_used} | (amounts.used.keys() - left.keys())
         self.used.values[row] = bits_of(used)
 
-    def _write_amounts(self, row: int, totals: Any, left: dict[int, Left]) -> bool:
-        """Write total and free; return whether they are exact."""
-        width = len(self.names)
-        total, free = [0] * (MINORS * width), [-1] * (MINORS * width)
+    def _write_amounts(self, row: int, totals: Mapping[int, Exact], left: Mapping[int, Left]) -> bool:
+        """Write what is left, and the sums; return whether they are exact."""
+        alike: dict[tuple[int, int], list[int]] = {}  # devices that share their amounts are read once
         for minor, each in left.items():
-            known: Exact = totals[minor]
-            if not (_fits(known) and _fits(each.free)):
+            alike.setdefault((id(totals[minor]), id(each.free)), []).append(minor)
+        width = len(self.names)
+        free, capacity, available = [-1] * (MINORS * width), [0] * width, [0] * width
+        for minors in alike.values():
+            total, its_free = totals[minors[0]], left[minors[0]].free
+            if not self._holds(total, its_free):
                 return False
-            if any(name in _ALL_NAMES and name not in self.names for name in (*known, *each.free)):
-                return False
-            for at, name in enumerate(self.names, minor * width):
-                total[at] = known.get(name, 0) // UNIT
-                free[at] = each.free[name] // UNIT if name in each.free else MISSING
-        self.total.values[row] = total
+            for at, name in enumerate(self.names):
+                amount = its_free.get(name, 0) // UNIT
+                capacity[at] += total.get(name, 0) // UNIT * len(minors)
+                available[at] += amount * len(minors)
+                cell = amount if name in its_free else MISSING
+                for minor in minors:
+                    free[at * MINORS + minor] = cell
+        self.capacity.values[row] = capacity
+        self.available.values[row] = available
         self.free.values[row] = free
         return True
+
+    def _holds(self, total: Exact, free: Exact) -> bool:
+        """Whether cells can hold the amounts of a device."""
+        if not (_fits(total) and _fits(free)):
+            return False
+        return all(name in self.names or name not in _ALL_NAMES for name in (*total, *free))
 
 
 class DeviceColumns(DerivedState):
@@ -136,8 +176,10 @@ class DeviceColumns(DerivedState):
         self.table_id = table.add_column(dtype=np.int32, fill=-1)
         self.honors = table.add_column(dtype=np.bool_, fill=False)
         self.model_id = table.add_column(dtype=np.int32, fill=-1)
+        self.sharing_id = table.add_column(dtype=np.int32, fill=-1)
         self.tables: Interner[Any] = Interner()
         self.models: Interner[str] = Interner()
+        self.sharing: Interner[SharingLabels] = Interner()
         self._dirty: set[str] = set()
         self.at_close(self._ledger.on_change(self._mark))
         self.follow(
@@ -186,11 +228,11 @@ class DeviceColumns(DerivedState):
         if index is None:
             index, honors = partitions.of_node(labels), partitions.honors(labels)
         self.honors.values[row] = honors
-        vendor, model = (
-            labels.get(key, "") for key in (extension.LABEL_GPU_VENDOR, extension.LABEL_GPU_MODEL)
-        )
-        model_id = self.models.id_of(f"{vendor}-{model}")
+        sharing = sharing_labels(labels)
+        sharing_id = self.sharing.id_of(sharing)
+        model_id = self.models.id_of(f"{sharing.vendor}-{sharing.model}")
         table_id = -1 if index is None else self.tables.id_of(tuple(sorted(index.items())))
+        self.sharing_id.values[row] = -1 if sharing_id is None else sharing_id
         self.model_id.values[row] = -1 if model_id is None else model_id
         self.table_id.values[row] = -1 if table_id is None else table_id
         if model_id is None or table_id is None or not (index is None or _is_plain(index)):
@@ -218,6 +260,8 @@ class DeviceColumns(DerivedState):
         table, model = int(self.table_id.values[row]), int(self.model_id.values[row])
         shown["table"] = None if table < 0 else self.tables.value_of(table)
         shown["model"] = None if model < 0 else self.models.value_of(model)
+        sharing = int(self.sharing_id.values[row])
+        shown["sharing"] = None if sharing < 0 else self.sharing.value_of(sharing)
         return shown
 
 
@@ -242,8 +286,3 @@ def _is_plain(index: partitions.PartitionIndex) -> bool:
         for group in groups
         for partition in group
     )
-
-
-def cells(values: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
-    """Return amounts of rows (n, cells) by minor and resource (n, minors, resources)."""
-    return values.reshape(len(values), MINORS, len(names))

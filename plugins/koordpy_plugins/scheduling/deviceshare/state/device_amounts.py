@@ -48,14 +48,28 @@ class DeviceAmounts:
         free: Mapping[int, Mapping[str, Quantity]],
         used: Mapping[int, Mapping[str, Quantity]],
     ) -> Self:
-        """Return quantities as exact integers."""
-        totals = {minor: exact(amounts) for minor, amounts in total.items()}
-        frees = {minor: exact(amounts) for minor, amounts in free.items()}
-        return cls(
-            totals,
-            frees,
-            {minor: exact(amounts) for minor, amounts in used.items()},
-            {}
-            if all(map(is_zero, frees.values()))
-            else {minor: left_of(totals[minor], amounts) for minor, amounts in frees.items()},
+        """Return quantities as exact integers. Devices that share their quantities share these too."""
+        known: dict[int, Exact] = {}
+
+        def converted(minors: Mapping[int, Mapping[str, Quantity]]) -> dict[int, Exact]:
+            found = {}
+            for minor, amounts in minors.items():
+                same = known.get(id(amounts))
+                if same is None:
+                    same = known[id(amounts)] = exact(amounts)
+                found[minor] = same
+            return found
+
+        totals, frees = converted(total), converted(free)
+        rests: dict[tuple[int, int], Left] = {}
+        if not all(map(is_zero, frees.values())):
+            for minor, amounts in frees.items():
+                pair = id(totals[minor]), id(amounts)
+                if pair not in rests:
+                    rests[pair] = left_of(totals[minor], amounts)
+        left = (
+            {minor: rests[id(totals[minor]), id(amounts)] for minor, amounts in frees.items()}
+            if rests
+            else {}
         )
+        return cls(totals, frees, converted(used), left)

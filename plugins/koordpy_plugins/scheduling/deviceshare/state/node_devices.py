@@ -182,9 +182,16 @@ class NodeDevices:
 
 
 def _totals(device: Device) -> dict[str, ByMinor]:
+    """What each device has; devices that have the same share it."""
     totals: dict[str, ByMinor] = {}
+    known: dict[frozenset[tuple[str, str]], Amounts] = {}
     for info in device.spec.devices:
-        totals.setdefault(info.type, {})[info.minor or 0] = _healthy(device, info)
+        said = info.resources.items() if info.health else ()
+        same = frozenset((name, str(amount)) for name, amount in said)
+        amounts = known.get(same)
+        if amounts is None:
+            amounts = known[same] = _healthy(device, info)
+        totals.setdefault(info.type, {})[info.minor or 0] = amounts
     return totals
 
 

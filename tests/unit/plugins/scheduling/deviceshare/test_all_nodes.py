@@ -32,6 +32,7 @@ def random_cluster(rng: Random) -> Cluster:
     for place in range(12):
         name = f"n{place}"
         labels = rng.choice(({}, {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}))
+        labels |= {"node.koordinator.sh/gpu-vendor": "v", "node.koordinator.sh/gpu-model": rng.choice("ab")}
         cluster.store(Node).apply(decode(Node, {"metadata": {"name": name, "uid": name, "labels": labels}}))
         if place == 0:
             continue
@@ -55,6 +56,7 @@ def test_all_nodes_at_once_answer_as_one_by_one(kind: str, seed: int) -> None:
     cluster, incoming = random_cluster(Random(seed)), PODS[kind]
     profile = Profile(
         cluster,
+        gpuShareUnsupportedModels=[{"vendor": "v", "model": "a"}] if seed % 3 == 0 else [],
         scoringStrategy={
             "type": "MostAllocated",
             "resources": [
