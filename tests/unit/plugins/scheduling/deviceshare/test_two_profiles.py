@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
+from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import decode
 from koordpy.audit.auditing import audit
 from koordpy.audit.objects import Objects
@@ -85,7 +86,8 @@ class Play:
         """What an audit finds, once all that is reserved has been bound."""
         for attempt in self.reserved:
             self.show(*attempt)
-        found = {type_: list(self.cluster.store(type_)) for type_ in (Node, Pod, Device)}
+        types: tuple[type[KubeObject], ...] = (Node, Pod, Device)
+        found = {type_: list(self.cluster.store(type_)) for type_ in types}
         report = audit(Objects.of(found))
         return [str(finding) for finding in report.findings]
 
