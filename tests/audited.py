@@ -5,7 +5,9 @@ Tests whose embedded API server is stopped at their end need nothing but the fix
 that hands something out twice on purpose says so with the marker `dirty_books(reason)`.
 """
 
-from collections.abc import Collection, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from koordpy.audit.finding import Finding, Severity
 from koordpy.audit.objects import TYPES, Objects
 from koordpy.cluster.client import Client
 from koordpy.commands.audit import listed
+from koordpy.commands.audit_watch import Watch
 from koordpy.embedded.apiserver import ApiServer
 
 
@@ -81,3 +84,22 @@ async def assert_cluster_clean(client: Client) -> None:
     """As `assert_clean`, for a cluster that is reached with a client."""
     found = [str(error) for error in _errors(await listed(client))]
     assert not found, "\n".join(found)
+
+
+@asynccontextmanager
+async def always_clean(client: Client, recheck: float = 2.0) -> AsyncIterator[None]:
+    """Raise AssertionError at the end if an audit that follows the cluster meanwhile finds errors.
+
+    What is wrong for less than `recheck` seconds does not count, since events of several types are not of one
+    moment; with 0 nodes are audited at every event.
+    """
+    found: list[Finding] = []
+    stopping = asyncio.Event()
+    task = asyncio.create_task(Watch(client, recheck, found.append).run(stopping))
+    try:
+        yield
+    finally:
+        stopping.set()
+        await task
+    errors = [str(each) for each in found if each.severity is Severity.ERROR]
+    assert not errors, "\n".join(errors)

@@ -11,8 +11,45 @@ from typing import Any, ClassVar
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests.e2e.audited_planes import AuditedPlanes, audited_planes
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.installed import Installed, install
+
+
+AUDITED = frozenset(
+    (
+        "test_audited_planes",
+        "test_causes",
+        "test_control_plane",
+        "test_gang_stories",
+        "test_light_mode",
+        "test_network_placement",
+        "test_numa_devices",
+        "test_pre_enqueue",
+        "test_profile_story",
+        "test_quota_evaluation",
+        "test_quotas",
+        "test_reservations",
+        "test_state",
+    )
+)
+"""Modules whose control planes are audited at their end. Others may force bindings or lower quotas."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _planes() -> Iterator[AuditedPlanes]:
+    """Control planes are audited when they are stopped."""
+    with audited_planes() as planes:
+        yield planes
+
+
+@pytest.fixture(autouse=True)
+def _books(request: pytest.FixtureRequest, _planes: AuditedPlanes) -> Iterator[None]:
+    """Leave out control planes in which a test hands something out twice on purpose."""
+    is_audited = request.path.stem in AUDITED and request.node.get_closest_marker("dirty_books") is None
+    _planes.begin_test(is_dirty=not is_audited)
+    yield
+    _planes.is_dirty = False
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from koordpy.api.core import Pod
 from koordpy.api.gang.membership import gang_name
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedLoop
+from tests.audited import assert_clean
 from tests.faults.competing import NAMESPACE, Competing, Document, cpus, pod_document, profile
 
 GANG = "gang.scheduling.koordinator.sh/"
@@ -170,6 +171,7 @@ def play(folder: Path, seed: int, story: Any, *, kind: type[Gangs] = Gangs, **op
         try:
             await story(cluster)
             await cluster.assert_no_node_is_over_committed()
+            assert_clean(cluster.server)
             assert cluster.witness.problems == []
         finally:
             await cluster.stop()

@@ -42,6 +42,7 @@ from koordpy_plugins.descheduling.migrationcontroller.cleanup import Cleanup
 from koordpy_plugins.descheduling.migrationcontroller.evictions import PodEvictions, Policy
 from koordpy_plugins.descheduling.migrationcontroller.execution import JobExecution
 from koordpy_plugins.descheduling.migrationcontroller.reconciler import Reconciler
+from tests.audited import assert_clean
 
 Document = dict[str, Any]
 
@@ -269,7 +270,8 @@ class World:
                 if task.done():
                     task.result()
                 if await self.ended():
-                    return True
+                    break
+            assert_clean(self.server)
             return await self.ended()
         finally:
             task.cancel()

@@ -32,6 +32,7 @@ from koordpy.lib import simulated_time
 from koordpy.lib.http1 import ConnectionLost, Response
 from koordpy.lib.simulated_time import SimulatedLoop
 from koordpy.simulation.inprocess import EndpointCaller
+from tests.audited import assert_clean
 from tests.faults.test_reservation_chaos import ALLOCATED, Chaos, cpus
 from tests.faults.weather import Weather
 from tests.processes import extender_of, serve_process
@@ -228,6 +229,7 @@ class Failover(Chaos):
             await asyncio.sleep(900)
             await self.assert_nothing_is_booked_twice()
             await self.assert_nothing_waits_that_fits()
+            assert_clean(self.server)
         finally:
             self.server.faults = None
             await asyncio.gather(*self.ending)

@@ -17,6 +17,7 @@ from koordpy.api.scheme import resource_of
 from koordpy.lib import simulated_time
 from koordpy_plugins.scheduling.elasticquota.controllers.overuse_revoke import QuotaOverUsedRevokeController
 from koordpy_plugins.scheduling.elasticquota.plugin import ElasticQuota as ElasticQuotaPlugin
+from tests.audited import assert_clean
 from tests.faults.competing import profile
 from tests.faults.interleaving import NAMESPACE, Choices, Document, SmallCluster
 
@@ -137,6 +138,7 @@ def run(explore: Callable[[SmallCluster], Awaitable[None]], configured: Document
     async def explored(cluster: SmallCluster) -> None:
         try:
             await explore(cluster)
+            assert_clean(cluster.server)
         finally:
             await cluster.stop()
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from koordpy.embedded.apiserver import Fault
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
+from tests.audited import assert_clean
 from tests.faults.placing import (
     LABEL,
     Extending,
@@ -109,6 +110,7 @@ async def story(
     live = await placing.live()
     assert [uid for uid, (node, _) in live.items() if not node] == []
     assert placing.leftovers(live) == []
+    assert_clean(placing.server)
     await placing.stop()
 
 

@@ -31,6 +31,7 @@ class Requests(msgspec.Struct, gc=False, frozen=True):
 
 
 NOTHING: Final = Requests({}, {})
+_NOTHING_SAID: Final[Vector] = {}
 
 
 class RequestReader:
@@ -42,11 +43,24 @@ class RequestReader:
     def of(self, pod: Pod) -> Requests:
         """Return the requests of a pod; nothing for amounts that are not quantities."""
         spec = pod.spec
-        if spec.init_containers or spec.overhead or spec.resources is not None or _resizes(pod):
+        if spec.init_containers or spec.overhead or spec.resources is not None:
             return _read(pod)
         containers = spec.containers
         if len(containers) == 1:
-            key: Any = tuple(containers[0].resources.requests.items())
+            # Most pods: a call less for each.
+            requests = containers[0].resources.requests
+            for status in pod.status.container_statuses:
+                told = status.resources
+                if told is None or (
+                    told.requests == requests
+                    and status.name == containers[0].name
+                    and status.allocated_resources in (requests, _NOTHING_SAID)
+                ):
+                    continue
+                return _read(pod)
+            key: Any = tuple(requests.items())
+        elif _resizes(pod):
+            return _read(pod)
         else:
             key = tuple(tuple(container.resources.requests.items()) for container in containers) or None
         known = self._known.get(key)

@@ -73,6 +73,7 @@ class Devices(msgspec.Struct, gc=False, frozen=True):
 
 NO_CPUS: Final = CPUs()
 NO_DEVICES: Final = Devices()
+_NO_FUNCTIONS: Final[frozenset[Function]] = frozenset()
 _STATUS: Final = msgspec.json.Decoder(_Status)
 _DEVICES: Final = msgspec.json.Decoder(dict[str, list[_Device]])
 _UNUSUAL: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -85,6 +86,7 @@ class AnnotationReader:
         self._statuses: dict[str, CPUs] = {}
         self._devices: dict[str, Devices] = {}
         self._cpus: dict[str, frozenset[int]] = {}
+        self._numbers: dict[str | int, int] = {}
 
     def cpus(self, annotations: Mapping[str, str]) -> CPUs:
         """Return what resource-status hands out. Raises ValueError."""
@@ -103,7 +105,7 @@ class AnnotationReader:
             return NO_DEVICES
         known = self._devices.get(text)
         if known is None:
-            known = self._devices[text] = _read_devices(text)
+            known = self._devices[text] = self._read_devices(text)
         return known
 
     def cpu_list(self, text: str) -> frozenset[int]:
@@ -131,31 +133,43 @@ class AnnotationReader:
             raise ValueError(f"annotation {extension.ANNOTATION_RESOURCE_STATUS}: {error}") from None
         return CPUs(self.cpu_list(status.cpuset), zones)
 
+    def _read_devices(self, text: str) -> Devices:
+        try:
+            types = _DEVICES.decode(text)
+        except _UNUSUAL:
+            return _unusual_devices(text)
+        amounts: DeviceAmounts = {}
+        minors: set[tuple[str, int]] = set()
+        functions: set[Function] = set()
+        known = self._numbers
+        try:
+            for kind, devices in types.items():
+                for device in devices:
+                    minor = device.minor
+                    minors.add((kind, minor))
+                    for name, amount in device.resources.items():
+                        number = known.get(amount)
+                        if number is None:
+                            number = known[amount] = value(amount)
+                        key = (kind, minor, name)
+                        amounts[key] = amounts.get(key, 0) + number
+                    if device.extension is not None:
+                        functions.update((kind, minor, vf.bus_id) for vf in device.extension.vfs)
+        except QuantityError as error:
+            raise ValueError(f"annotation {extension.ANNOTATION_DEVICE_ALLOCATED}: {error}") from None
+        return Devices(amounts, frozenset(minors), frozenset(functions) if functions else _NO_FUNCTIONS)
 
-def _read_devices(text: str) -> Devices:
+
+def _unusual_devices(text: str) -> Devices:
     amounts: DeviceAmounts = {}
     minors: set[tuple[str, int]] = set()
     functions: set[Function] = set()
-    try:
-        types = _DEVICES.decode(text)
-    except _UNUSUAL:
-        for kind, given in device_allocations.of({extension.ANNOTATION_DEVICE_ALLOCATED: text}).items():
-            for each in given:
-                minors.add((kind, each.minor))
-                for name, amount in each.resources.items():
-                    _add(amounts, (kind, each.minor, name), amount.value())
-                functions.update((kind, each.minor, vf.bus_id) for vf in each.virtual_functions)
-        return Devices(amounts, frozenset(minors), frozenset(functions))
-    try:
-        for kind, devices in types.items():
-            for device in devices:
-                minors.add((kind, device.minor))
-                for name, number in device.resources.items():
-                    _add(amounts, (kind, device.minor, name), value(number))
-                if device.extension is not None:
-                    functions.update((kind, device.minor, vf.bus_id) for vf in device.extension.vfs)
-    except QuantityError as error:
-        raise ValueError(f"annotation {extension.ANNOTATION_DEVICE_ALLOCATED}: {error}") from None
+    for kind, given in device_allocations.of({extension.ANNOTATION_DEVICE_ALLOCATED: text}).items():
+        for each in given:
+            minors.add((kind, each.minor))
+            for name, amount in each.resources.items():
+                _add(amounts, (kind, each.minor, name), amount.value())
+            functions.update((kind, each.minor, vf.bus_id) for vf in each.virtual_functions)
     return Devices(amounts, frozenset(minors), frozenset(functions))
 
 

@@ -97,7 +97,8 @@ class _Ledger:
             if device.metadata.name in self.nodes:
                 self.nodes[device.metadata.name].device = device
         for pod in objects.pods:
-            self._add(pod, reader)
+            if pod.spec.node_name:
+                self._add(pod, reader)
         for reservation in objects.reservations:
             if reservation.is_active:
                 self._books(reservation.status.node_name).reservations.append(
@@ -105,18 +106,18 @@ class _Ledger:
                 )
 
     def _add(self, pod: Pod, reader: HoldingReader) -> None:
-        """Add a pod if it is bound; one that has ended holds nothing."""
-        if not pod.spec.node_name:
-            return
+        """Add a bound pod; one that has ended holds nothing."""
         holding = reader.of_pod(pod)
-        if pod.is_terminal:
+        phase = pod.status.phase
+        if phase != "Running" and pod.is_terminal:
             if holding.reservation:
                 self.ended.setdefault(holding.reservation, []).append(holding)
             return
         if holding.reservation:
             self.owners.setdefault(holding.reservation, []).append(holding)
-        holding.reserves = holding.reserves and pod.status.phase == "Running"
-        self._books(pod.spec.node_name).pods.append(holding)
+        if holding.reserves:
+            holding.reserves = phase == "Running"
+        self._books(holding.node).pods.append(holding)
         self.bound.append((pod, holding))
 
     def _books(self, node: str) -> NodeBooks:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
-from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.koordinator import ElasticQuota, NodeResourceTopology
 from koordpy.api.meta import KubeObject
 from koordpy.api.reservation import Reservation
 
@@ -50,6 +50,10 @@ class Auditor:
                 self._found.pop(node, None)
         self._changed.clear()
         return [finding for node in sorted(self._found) for finding in self._found[node]]
+
+    def quota_objects(self) -> Objects:
+        """Return quotas and pods, for an audit of what is not of one node."""
+        return _objects(obj for type_ in (ElasticQuota, Pod) for obj in self._objects.get(type_, {}).values())
 
     def whole(self) -> Objects:
         """Return all objects, for an audit of everything."""

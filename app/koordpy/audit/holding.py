@@ -52,23 +52,24 @@ class HoldingReader:
     def of_pod(self, pod: Pod) -> Holding:
         """Return what a bound pod holds."""
         meta = pod.metadata
+        key, annotations, labels = f"{meta.namespace}/{meta.name}", meta.annotations, meta.labels
         holding = Holding(
             kind=POD,
-            name=f"{meta.namespace}/{meta.name}",
-            uid=meta.uid or f"{POD} {meta.namespace}/{meta.name}",
+            name=key,
+            uid=meta.uid or f"{POD} {key}",
             node=pod.spec.node_name,
             requests=self.requests.of(pod),
             is_leaving=meta.deletion_timestamp is not None,
         )
-        if meta.annotations:
-            self._read(holding, meta.annotations)
-            if extension.ANNOTATION_RESERVATION_ALLOCATED in meta.annotations:
-                used = reservation_annotations.allocated(meta.annotations)
+        if annotations:
+            self._read(holding, annotations)
+            if extension.ANNOTATION_RESERVATION_ALLOCATED in annotations:
+                used = reservation_annotations.allocated(annotations)
                 holding.reservation = used.uid if used is not None else ""
-        if meta.labels:
-            if extension.LABEL_RESERVATION_IGNORED in meta.labels:
+        if labels:
+            if extension.LABEL_RESERVATION_IGNORED in labels:
                 holding.ignores_reservations = reservation_annotations.is_ignored_by(pod)
-            if extension.LABEL_POD_OPERATING_MODE in meta.labels:
+            if extension.LABEL_POD_OPERATING_MODE in labels:
                 holding.reserves = reservation_annotations.is_operating(meta)
         return holding
 
@@ -97,11 +98,13 @@ class HoldingReader:
         return holding
 
     def _read(self, holding: Holding, annotations: Mapping[str, str]) -> None:
-        try:
-            holding.cpus = self.annotations.cpus(annotations)
-        except ValueError as error:
-            holding.unreadable += (str(error),)
-        try:
-            holding.devices = self.annotations.devices(annotations)
-        except ValueError as error:
-            holding.unreadable += (str(error),)
+        if extension.ANNOTATION_RESOURCE_STATUS in annotations:
+            try:
+                holding.cpus = self.annotations.cpus(annotations)
+            except ValueError as error:
+                holding.unreadable += (str(error),)
+        if extension.ANNOTATION_DEVICE_ALLOCATED in annotations:
+            try:
+                holding.devices = self.annotations.devices(annotations)
+            except ValueError as error:
+                holding.unreadable += (str(error),)

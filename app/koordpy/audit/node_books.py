@@ -42,13 +42,14 @@ class NodeBooks:
         that ignore reservations may use what is reserved, so what they use is taken off that.
         """
         total: dict[K, int] = {}
+        known = total.get
         reserving = self._reserving
         for pod in self.pods:
             held = amounts(pod)
             if not held or pod.reserves:
                 continue  # a pod that acts as a reservation counts as one
             for key, number in held.items():
-                total[key] = total.get(key, 0) + number
+                total[key] = known(key, 0) + number
         if not reserving:
             return total
         left: dict[K, int] = {}

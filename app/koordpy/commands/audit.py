@@ -4,6 +4,7 @@ Exit codes: 0 when the books are clean, 1 with findings, 2 when there is nothing
 """
 
 import asyncio
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,11 +53,23 @@ class Unusable(click.ClickException):
     metavar="SECONDS",
     help="On a cluster, findings are reported if they are still there after this time.",
 )
+@click.option(
+    "--watch",
+    "watches",
+    is_flag=True,
+    help="Follow the cluster, and print findings as they appear and last; Ctrl-C ends it.",
+)
 @cluster_options
 @output_option
 @click.pass_context
 def audit(
-    this: click.Context, /, files: tuple[str, ...], recheck: float, output: Format, **access: str | None
+    this: click.Context,
+    /,
+    files: tuple[str, ...],
+    recheck: float,
+    watches: bool,
+    output: Format,
+    **access: str | None,
 ) -> None:
     """Check that nothing of a cluster is handed out twice, from its objects alone.
 
@@ -68,6 +81,10 @@ def audit(
     """
     if files and any(access.values()):
         raise click.UsageError("-f cannot be combined with --server, --kubeconfig and --context")
+    if files and watches:
+        raise click.UsageError("-f cannot be combined with --watch: a dump does not change")
+    if watches:
+        this.exit(1 if _watched(recheck, output, access) else 0)
     report = _of_files(files) if files else _of_cluster(recheck, access)
     emit(report.model_dump(mode="json"), output, lambda to: show(to, report))
     this.exit(report.exit_code)
@@ -114,6 +131,43 @@ def _of_cluster(recheck: float, access: dict[str, str | None]) -> "Report":
         return asyncio.run(look())
     except (ApiError, ConnectionConfigError, ConnectionFailed, DecodeError, OSError) as error:
         raise Unusable(str(error)) from None
+
+
+def _watched(recheck: float, output: Format, access: dict[str, str | None]) -> int:
+    """Follow a cluster until a signal; return how many findings there were."""
+    from koordpy.cluster.connection import ConnectionConfigError
+    from koordpy.cluster.errors import ApiError, ConnectionFailed
+
+    from .audit_watch import Watch
+    from .known import Access
+
+    async def follow() -> int:
+        stopping = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        async with Access(**access).client() as client:
+            click.echo(f"auditing {client.connection.server} (Ctrl-C ends it)", err=True)
+            watch = Watch(client, recheck, lambda found: _tell(found, output))
+            await watch.run(stopping)
+            return watch.told
+
+    try:
+        return asyncio.run(follow())
+    except (ApiError, ConnectionConfigError, ConnectionFailed, OSError) as error:
+        raise Unusable(str(error)) from None
+
+
+def _tell(found: "Finding", output: Format) -> None:
+    """Print one finding: a line of text or JSON, or a YAML document."""
+    if output == "json":
+        click.echo(found.model_dump_json())
+    elif output == "yaml":
+        click.echo("---")
+        emit(found.model_dump(mode="json"), output, lambda _: None)
+    else:
+        amounts = f" ({found.held}{f' of {found.limit}' if found.limit else ''})" if found.held else ""
+        place = f"node {found.node}, " if found.node else ""
+        click.echo(f"{found.severity.value}: {place}{found.what}: {found.problem}{amounts}: {_owners(found)}")
 
 
 async def listed(client: "Client") -> "Objects":

@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,8 +18,10 @@ from koordpy.api.scheme import resource_of
 from koordpy.cli import cli
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
+from koordpy.commands import audit as command
 from koordpy.embedded.apiserver import ApiServer
-from tests.audited import assert_clean
+from tests.audited import always_clean, assert_clean
+from tests.eventually import PATIENCE
 
 pytestmark = pytest.mark.dirty_books("what the audit finds here is what is tested")
 
@@ -78,4 +84,140 @@ async def test_a_cluster_without_koordinators_kinds_says_what_could_not_be_check
         assert checks["devices"]["outcome"] == "not possible"
         assert checks["devices"]["reason"] == "Device: the cluster has no such resource"
         assert checks["cpus"]["counts"]["nodes without a CPU topology"] == 1
+        await client.close()
+
+
+async def looking_twice(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, between: Callable[[Client], Awaitable[None]]
+) -> tuple[Result, int]:
+    """Audit a cluster that changes after it was listed for the first time; return how often it was."""
+    listed, lists, loop = command.listed, 0, asyncio.get_running_loop()
+
+    async def list_and_change(client: Client) -> Any:
+        nonlocal lists
+        found = await listed(client)
+        lists += 1
+        if lists == 1:
+            change = asyncio.run_coroutine_threadsafe(changed(), loop)
+            await asyncio.wrap_future(change)
+        return found
+
+    async def changed() -> None:
+        client = Client(Connection.find(None, None, server.url))
+        await between(client)
+        await client.close()
+
+    monkeypatch.setattr(command, "listed", list_and_change)
+    return await audit(server), lists
+
+
+async def test_what_is_gone_when_everything_is_listed_again_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ApiServer(crds=[data.deploy("crds")]) as server:
+        client = Client(Connection.find(None, None, server.url))
+        await add_node(client)
+        for name, cpus in (("a", "0"), ("b", "0-1"), ("c", "1")):
+            await add_pod(client, name, cpus)
+
+        async def end_a(their: Client) -> None:
+            await their.delete(Pod, "default", "a", grace_period_seconds=0)
+
+        done, lists = await looking_twice(server, monkeypatch, end_a)
+        assert (done.exit_code, lists) == (1, 2), done.output
+        assert [found["what"] for found in json.loads(done.output)["findings"]] == ["CPU 1"]
+
+        async def end_c(their: Client) -> None:
+            await their.delete(Pod, "default", "c", grace_period_seconds=0)
+
+        monkeypatch.undo()
+        done, lists = await looking_twice(server, monkeypatch, end_c)
+        assert (done.exit_code, lists) == (0, 2), done.output
+        monkeypatch.undo()
+        done, lists = await looking_twice(server, monkeypatch, lambda _: asyncio.sleep(0))
+        assert (done.exit_code, lists) == (0, 1), "clean books are listed once"
+        await client.close()
+
+
+async def watching(server: ApiServer, *arguments: str) -> asyncio.subprocess.Process:
+    """Start the command with `--watch`; return when it says what it follows."""
+    code = "from koordpy.cli import main; main()"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, "audit", "--watch", "--server", server.url, "-o", "json", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stderr is not None
+    said = await asyncio.wait_for(process.stderr.readline(), PATIENCE)
+    assert b"auditing" in said, said
+    return process
+
+
+async def ended(process: asyncio.subprocess.Process) -> tuple[int, list[dict[str, Any]]]:
+    """Interrupt it; return its exit code and what it has printed since."""
+    process.send_signal(signal.SIGINT)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode is not None
+    assert b"Traceback" not in err, err.decode()
+    return process.returncode, [json.loads(line) for line in out.splitlines()]
+
+
+async def test_a_watch_tells_what_is_handed_out_twice_once_and_exits_with_1() -> None:
+    async with ApiServer(crds=[data.deploy("crds")]) as server:
+        client = Client(Connection.find(None, None, server.url))
+        await add_node(client)
+        await add_pod(client, "a", "0-1")
+        process = await watching(server, "--recheck", "0.2")
+        try:
+            assert process.stdout is not None
+            await add_pod(client, "b", "1")
+            found = json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+            assert (found["severity"], found["node"], found["what"]) == ("error", "n1", "CPU 1")
+            await client.delete(Pod, "default", "b", grace_period_seconds=0)
+            await asyncio.sleep(1.5)
+            await add_pod(client, "c", "0")
+            again = json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+            assert again["what"] == "CPU 0"
+            assert await ended(process) == (1, [])
+        finally:
+            if process.returncode is None:
+                process.kill()
+        await client.close()
+
+
+async def test_a_watch_of_clean_books_exits_with_0_also_without_koordinators_kinds() -> None:
+    async with ApiServer() as server:
+        client = Client(Connection.find(None, None, server.url))
+        await add_node(client)
+        await add_pod(client, "a", "0-1")
+        process = await watching(server, "--recheck", "0")
+        try:
+            await add_pod(client, "b", "2")
+            await asyncio.sleep(1.5)
+            assert await ended(process) == (0, [])
+        finally:
+            if process.returncode is None:
+                process.kill()
+        await client.close()
+
+
+async def test_what_was_wrong_for_a_while_fails_a_test_that_is_always_clean() -> None:
+    async with ApiServer(crds=[data.deploy("crds")]) as server:
+        client = Client(Connection.find(None, None, server.url))
+        await add_node(client)
+        await add_pod(client, "a", "0")
+
+        async def twice(name: str) -> None:
+            await add_pod(client, name, "0")
+            await asyncio.sleep(2.0)
+            await client.delete(Pod, "default", name, grace_period_seconds=0)
+
+        async with always_clean(client):
+            await add_pod(client, "other", "1")
+            await asyncio.sleep(1.0)
+        with pytest.raises(AssertionError, match="CPU 0"):
+            async with always_clean(client, recheck=0.0):
+                await twice("b")
+        assert_clean(server)  # it was wrong, and is not now
         await client.close()

@@ -104,3 +104,10 @@ def test_a_dump_and_a_cluster_exclude_each_other(tmp_path: Path) -> None:
     done = run("-f", dumped(tmp_path), "--server", "http://127.0.0.1:9")
     assert done.exit_code == 2
     assert "-f cannot be combined" in done.output
+
+
+def test_a_dump_cannot_be_watched(tmp_path: Path) -> None:
+    done = run("-f", dumped(tmp_path), "--watch")
+    assert done.exit_code == 2
+    assert "a dump does not change" in done.output
+    assert run("--watch", "--server", "http://127.0.0.1:9").exit_code == 2

@@ -39,7 +39,7 @@ def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
         )
         return
     infos = _infos(books.device)
-    totals = {minor: vector(infos[minor].resources) for minor in used if minor in infos}
+    totals = _totals(infos, used)
     for (kind, minor, name), number in books.sums(_amounts).items():
         limit = totals.get((kind, minor), {}).get(name)
         if limit is not None and number > limit:
@@ -67,6 +67,22 @@ def _amounts(holding: Holding) -> DeviceAmounts:
 
 def _infos(device: Device) -> dict[Minor, DeviceInfo]:
     return {(info.type, info.minor or 0): info for info in device.spec.devices}
+
+
+def _totals(infos: dict[Minor, DeviceInfo], used: set[Minor]) -> dict[Minor, Vector]:
+    """Return what the minors in use have; devices of a node are equal mostly, and are read once."""
+    known: dict[tuple[object, ...], Vector] = {}
+    found: dict[Minor, Vector] = {}
+    for minor in used:
+        info = infos.get(minor)
+        if info is None:
+            continue
+        key = tuple(info.resources.items())
+        total = known.get(key)
+        if total is None:
+            total = known[key] = vector(info.resources)
+        found[minor] = total
+    return found
 
 
 def _minor(books: NodeBooks, key: Minor, info: DeviceInfo | None, using: list[Holding]) -> Iterator[Finding]:

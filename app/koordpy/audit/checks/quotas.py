@@ -46,8 +46,8 @@ class _Membership:
 
     def name_of(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the quota of a pod; what a namespace says is computed once."""
-        if labels.get(extension.LABEL_QUOTA_NAME):
-            return labels[extension.LABEL_QUOTA_NAME]
+        if labels and (named := labels.get(extension.LABEL_QUOTA_NAME)):
+            return named
         known = self.by_namespace.get(namespace)
         if known is None:
             known = self.by_namespace[namespace] = quota_name({}, namespace, self)
@@ -101,9 +101,10 @@ def _charge(
         if account is None:
             continue
         account.pods.append(holding)
+        limits, used = account.max, account.used
         for resource, number in holding.requests.nanos.items():
-            if resource in account.max:
-                account.used[resource] = account.used.get(resource, 0) + number
+            if resource in limits:
+                used[resource] = used.get(resource, 0) + number
                 if holding.is_leaving:
                     account.leaving[resource] = account.leaving.get(resource, 0) + number
     own = {name: (dict(account.used), dict(account.leaving)) for name, account in accounts.items()}
