@@ -15,7 +15,6 @@ from tests.e2e.audited_planes import AuditedPlanes, audited_planes
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.installed import Installed, install
 
-
 AUDITED = frozenset(
     (
         "test_audited_planes",
