@@ -44,6 +44,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import config, registry
 from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy.testing.rebuild import differences
+from tests.audited import assert_clean
 from tests.eventually import PATIENCE
 from tests.faults.rebuilt import leftovers, memory
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod, shipped_profiles
@@ -54,6 +55,8 @@ PODS = tuple(f"p{number}" for number in range(8))
 APPS = ("a", "b")
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
 HINT = "internal.scheduling.koordinator.sh/scheduling-hint"
+ALLOCATING = {"Coscheduling", "DeviceShare", "ElasticQuota", "NodeNUMAResource", "Reservation"}
+"""Plugins that light mode refuses: it does not call what they allocate with."""
 NEVER = {"DefaultBinder", "DefaultPreBind", "PrioritySort", "SchedulingGates"}
 """Plugins that do not take part in finding a node; every profile has two of them anyway."""
 
@@ -62,7 +65,7 @@ def every_plugin(*, light: bool) -> Document:
     """Return a profile with every installed plugin; in light mode with those that allocate nothing."""
     document = shipped_profiles(light=light)
     profile = document["profiles"][0]
-    left_out = NEVER | ({"Coscheduling", "ElasticQuota", "Reservation"} if light else set())
+    left_out = NEVER | (ALLOCATING if light else set())
     names = [name for name in installed() if name not in left_out]
     profile["plugins"] = {"multiPoint": {"enabled": [{"name": name} for name in names]}}
     return document
@@ -86,6 +89,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
             "value": 1000,
         }
         self.others = 0
+        self.crowded: set[str] = set()
         self.do(self.start())
         self.do(self.client.create_raw(resource_of(PriorityClass), "", high))
         if not self.light:
@@ -96,6 +100,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.do(self.settle())
+            assert_clean(self.server, aside=self.crowded)
         finally:
             self.stop()
 
@@ -167,6 +172,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
             await self.client.bind(await self.client.get(Pod, "default", name), node)
 
         self.others += 1
+        self.crowded.add(node)
         self.do(place())
 
     @rule(
