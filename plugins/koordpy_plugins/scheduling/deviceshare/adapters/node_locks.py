@@ -6,6 +6,7 @@ handed out the pod's devices. Source: Koordinator,
 """
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -18,6 +19,10 @@ from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 
 from .vendors import AdaptionError
+
+_RFC_3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 
 EXPIRES_AFTER: Final = timedelta(minutes=5)
 """A lock that is older was left behind: device plugins take seconds."""
@@ -68,11 +73,16 @@ class NodeLocks(DerivedState):
         parts = value.split(",")
         if len(parts) != 3:
             raise AdaptionError(f'failed to lock node: invalid node lock value "{value}"')
-        try:
-            locked = datetime.fromisoformat(parts[0])
-        except ValueError as error:
-            raise AdaptionError(f"failed to lock node: {error}") from None
-        if locked.tzinfo is None:
-            raise AdaptionError(f'failed to lock node: expected a time with its zone, got "{parts[0]}"')
+        locked = _time(parts[0])
         if now - locked <= EXPIRES_AFTER and self._pods.get(parts[1], parts[2]) is not None:
             raise AdaptionError(f'failed to lock node: node "{node.metadata.name}" has been locked')
+
+
+def _time(text: str) -> datetime:
+    """Read an RFC 3339 time, no other form of ISO 8601. Raises AdaptionError."""
+    if _RFC_3339.fullmatch(text) is not None:
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            pass  # a month or an hour that does not exist
+    raise AdaptionError(f'failed to lock node: not an RFC 3339 time: "{text}"')

@@ -95,7 +95,12 @@ def test_a_failure_names_the_vendor() -> None:
         (f"{NOW:%Y-%m-%dT%H:%M:%SZ},x,gone", ""),
         (f"{NOW - timedelta(minutes=6):%Y-%m-%dT%H:%M:%SZ},x,holder", ""),
         ("nonsense", 'invalid node lock value "nonsense"'),
-        ("today,x,holder", "Invalid isoformat"),
+        ("today,x,holder", "not an RFC 3339 time"),
+        ("2026-03-01T25:00:00Z,x,holder", "not an RFC 3339 time"),
+        ("2026-03-01 12:00:00Z,x,gone", "not an RFC 3339 time"),
+        ("20200301T120000Z,x,holder", "not an RFC 3339 time"),
+        ("2020-03-01T12:00:00,x,holder", "not an RFC 3339 time"),
+        ("2020-03-01T12:00:00.5+08:00,x,holder", ""),
     ],
 )
 def test_a_node_stays_locked_while_the_pod_exists_and_the_lock_is_fresh(value: str, problem: str) -> None:
