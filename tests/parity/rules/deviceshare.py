@@ -32,10 +32,11 @@ def written(status: Status) -> dict[str, Any]:
     if NO_ISOLATION_PROVIDER in status.reasons:
         # Koordinator's Filter answers with an Error, which would end the attempt for all nodes.
         code = int(Code.ERROR)
-    return {"code": code, "reasons": sorted(map(_sorted_names, status.reasons))}
+    return {"code": code, "reasons": sorted(map(names_sorted, status.reasons))}
 
 
-def _sorted_names(reason: str) -> str:
+def names_sorted(reason: str) -> str:
+    """Sort the names of resources in a reason, which Go gives in the order of a map."""
     head, found, names = reason.partition("invalid resource device requests: [")
     return f"{head}{found}{' '.join(sorted(names.removesuffix(']').split()))}]" if found else reason
 

@@ -227,8 +227,8 @@ class NodeNUMAResource(
     def pre_restore_reservation_pre_allocation(
         self, state: CycleState, reservation: ReservationInfo
     ) -> Status:
-        """Begin without pods to take over."""
-        state.write(RESTORED, {})
+        """Begin without pods to take over; what reservations hold stays."""
+        self._restored(state)
         return SUCCESS
 
     def restore_reservation_pre_allocation(

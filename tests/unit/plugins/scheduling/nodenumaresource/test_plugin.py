@@ -8,11 +8,15 @@ import pytest
 from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.reservation import Reservation
 from koordpy.api.resource_status import of as status_of
 from koordpy.api.scheme import decode, encode
 from koordpy.lib import cpuset
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
+from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import RESTORED, NodeReusable
 from koordpy_plugins.scheduling.nodenumaresource.waking import EVENTS
 
 from .numa_world import (
@@ -248,6 +252,18 @@ def test_pods_are_signed_by_what_is_read_of_them() -> None:
     assert plugin.sign_pod(full) != plugin.sign_pod(bound_pod("q"))
     hinted = bound_pod("p", annotations={extension.ANNOTATION_SCHEDULING_HINT: "{}"})
     assert plugin.sign_pod(hinted) is None
+
+
+def test_what_reservations_hold_stays_when_a_reservation_takes_over_pods() -> None:
+    _, plugin = profile(cluster_of("a"))
+    state, held = CycleState(), NodeReusable()
+    reservation = ReservationInfo(
+        decode(Reservation, {"metadata": {"name": "r"}, "spec": {"preAllocation": True, "template": {}}})
+    )
+    assert plugin.pre_restore_reservation(state, bound_pod("p", "4")).is_success
+    state.write(RESTORED, {"a": held})
+    assert plugin.pre_restore_reservation_pre_allocation(state, reservation).is_success
+    assert state.read(RESTORED) == {"a": held}
 
 
 def test_pods_wake_when_cpus_are_released_or_a_topology_changes() -> None:
