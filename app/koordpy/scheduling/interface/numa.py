@@ -29,6 +29,13 @@ class NUMATopologyHintProvider:
         """Return hints by resource: None for no preference, an empty list if it cannot be satisfied."""
         raise NotImplementedError
 
+    def has_numa_hints(self, state: CycleState, pod: Pod) -> bool:
+        """Return whether it may have hints for a pod, or refuse an affinity, on any node.
+
+        If no provider but one has, that one may find the affinities of all nodes at once.
+        """
+        return True
+
     def allocate(self, state: CycleState, affinity: NUMATopologyHint, pod: Pod, node: NodeInfo) -> Status:
         """Check (and store for Reserve) an allocation within an affinity."""
         raise NotImplementedError

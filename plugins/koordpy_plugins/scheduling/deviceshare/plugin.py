@@ -222,6 +222,10 @@ class DeviceShare(
             return hints.designated_hints(prepared.designated, attempt.devices.numa)
         return hints.topology_hints(attempt, required=prepared.reservation_required)
 
+    def has_numa_hints(self, state: CycleState, pod: Pod) -> bool:
+        """Return whether the pod requests devices, and these are aligned to NUMA nodes."""
+        return state.read(PREPARED) is not None and self._placing.aligns
+
     def allocate(self, state: CycleState, affinity: NUMATopologyHint, pod: Pod, node: NodeInfo) -> Status:
         """Check that NUMA nodes can give the devices."""
         prepared = state.read(PREPARED)

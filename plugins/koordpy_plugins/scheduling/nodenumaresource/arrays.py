@@ -1,8 +1,8 @@
 """Filter and Score of all nodes at once, where arrays give exactly what evaluating a node by itself does.
 
-These are nodes on which no NUMA policy holds, or one that Filter leaves to Reserve, and all nodes that are
-refused before their NUMA nodes matter. The others, and nodes on which the attempt sees more than what is
-allocated (reservations, preemption), are evaluated one by one.
+Nodes on which the attempt sees more than what is allocated (reservations, preemption) are evaluated one by
+one, and so are nodes with a NUMA policy if other plugins have hints for the pod. `numa_arrays` finds the NUMA
+nodes where a policy holds.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,8 +14,8 @@ import numpy as np
 from koordpy.api.extension import CPU
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.interface import MAX_NODE_SCORE
-from koordpy.scheduling.interface.status import Code
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import Code, Codes
 
 from .allocation.cpu_sets import INVALID_TOPOLOGY
 from .attempt.node_policies import POLICY_MISMATCH
@@ -23,8 +23,11 @@ from .attempt.pod_state import NOT_WHOLE_CPUS, PodState
 from .cpus import policies
 from .cpus.accumulator import NOT_ENOUGH
 from .filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLICT
+from .numa_arrays import Demands, NUMAArrays
 from .scorer import Scorer, amounts_of
 from .state.columns import NUMA_POLICIES, CPUColumns, CPURows
+from .vector_scorer import of_nodes, scores
+from .zone_arrays import REQUIRED, amplified
 
 REFUSALS: Final = (
     (),
@@ -47,7 +50,6 @@ CODES: Final = np.array(
     np.int8,
 )
 """Codes by key."""
-_REQUIRED: Final = ("", policies.FULL_PCPUS, policies.SPREAD_BY_PCPUS)
 _NONE: Final = 0
 _BEST_EFFORT: Final = NUMA_POLICIES.index("BestEffort")
 
@@ -57,39 +59,52 @@ class Filtered:
     """(n,) the keys of reasons, 0 for none, and which nodes must be evaluated by themselves instead."""
 
     keys: Int64
+    reasons: list[tuple[str, ...]]
     alone: Bool
+
+    @property
+    def codes(self) -> Codes:
+        """(n,) the codes of the statuses; reasons beyond `REFUSALS` are those of NUMA nodes."""
+        return np.where(
+            self.keys < len(CODES), CODES[np.minimum(self.keys, len(CODES) - 1)], Code.UNSCHEDULABLE
+        ).astype(np.int8)
 
 
 class Arrays:
-    """The array forms, over the columns of CPUs."""
+    """The array forms, over the columns of CPUs. `hint_scorer` scores hints, `scorer` nodes."""
 
-    def __init__(self, columns: CPUColumns) -> None:
-        self._columns = columns
+    def __init__(self, columns: CPUColumns, hint_scorer: Scorer, scorer: Scorer) -> None:
+        self._columns, self._scorer = columns, scorer
+        self._numa = NUMAArrays(columns, hint_scorer, scorer)
 
-    def filter(self, pod: PodState, nodes: NodeSet, special: Collection[str]) -> Filtered:
-        """Filter nodes for a pod without a designated allocation; `special` nodes are evaluated alone."""
+    def filter(
+        self,
+        state: CycleState,
+        pod: PodState,
+        nodes: NodeSet,
+        special: Collection[str],
+        *,
+        decides_numa: bool,
+    ) -> Filtered:
+        """Filter nodes for a pod without a designated allocation; `special` nodes are evaluated alone.
+
+        With `decides_numa` no other plugin has hints of NUMA nodes for the pod.
+        """
         rows = self._columns.of(nodes)
         merged, mismatch = _numa(pod, rows)
-        implied = rows.number("bind_policy")
-        bind = np.full(len(nodes), pod.bind)
-        broken = np.zeros(len(nodes), np.bool_)
-        if not pod.bind and pod.milli_cpu:
-            bind = implied > 0
-            if pod.milli_cpu % 1000:
-                broken = bind
-        required = np.where(implied > 0, implied, _position(pod.required_policy))
+        bind, required, broken = _binds(pod, rows)
         conflict = (required != _position(pod.required_policy)) & bool(pod.required_policy)
         is_valid = rows.flag("is_valid")
         cores = np.maximum(rows.number("cpus_per_core"), 1)
-        whole = required == _REQUIRED.index(policies.FULL_PCPUS)
+        whole = required == REQUIRED.index(policies.FULL_PCPUS)
         ratio = rows.ratio("node_ratio")
-        amplified = (ratio > 1) & (pod.milli_cpu > 0)
-        scarce = amplified & self._lacks_cpu(pod, nodes, rows, bind)
+        is_amplified = (ratio > 1) & (pod.milli_cpu > 0)
+        scarce = is_amplified & self._lacks_cpu(pod, nodes, rows, bind)
         checks = (
             mismatch,
             broken,
             ~rows.flag("has_readable_ratios") & (pod.milli_cpu > 0),
-            amplified & rows.flag("has_topology") & ~is_valid,
+            is_amplified & rows.flag("has_topology") & ~is_valid,
             scarce,
             bind & ~is_valid,
             bind & conflict,
@@ -98,60 +113,98 @@ class Arrays:
         )
         keys = np.select(checks, (1, 2, 3, 4, 5, 4, 6, 7, 8), 0).astype(np.int64)
         undecided = (keys == 0) & (merged != _NONE) & (merged != _BEST_EFFORT)
-        alone = ~rows.flag("exact") | undecided
+        alone = ~rows.flag("exact") | (undecided & ~_is_readable(rows, required, merged))
         if special:
             alone |= np.array([name in special for name in nodes.names], np.bool_)
-        return Filtered(keys, alone)
+        reasons = list(REFUSALS)
+        if decides_numa:
+            here = np.flatnonzero(undecided & ~alone)
+            if len(here):
+                demands = Demands(merged[here], bind[here], required[here])
+                admitted = self._numa.filter(state, pod, nodes.pick(here), demands)
+                alone[here] = admitted.alone
+                keys[here] = np.where(admitted.keys > 0, admitted.keys + len(reasons) - 1, 0)
+                reasons += admitted.reasons[1:]
+        else:
+            alone |= undecided
+        return Filtered(keys, reasons, alone)
 
     def _lacks_cpu(self, pod: PodState, nodes: NodeSet, rows: CPURows, bind: Bool) -> Bool:
         ratio = rows.ratio("node_ratio")
         wanted = np.where(bind, np.ceil(pod.milli_cpu * ratio).astype(np.int64), pod.milli_cpu)
         held = 1000 * rows.number("allocated").astype(np.int64)
-        requested, allocatable = _column(nodes, CPU)
+        requested, allocatable = of_nodes(nodes, CPU)
         counts = (requested >= held) & (held > 0)
         more = np.where(counts, np.ceil(held * ratio).astype(np.int64) - held, 0)
         lacks: Bool = wanted > allocatable - requested - more
         return lacks
 
-    def score(self, pod: PodState, nodes: NodeSet, scorer: Scorer) -> tuple[Int64, Bool]:
-        """Return (n,) scores, and which nodes must be scored by themselves instead."""
+    def score(
+        self, state: CycleState, pod: PodState, nodes: NodeSet, special: Collection[str]
+    ) -> tuple[Int64, Bool]:
+        """Return (n,) scores, and which nodes must be scored by themselves instead.
+
+        `special` nodes with a NUMA policy are among these.
+        """
         rows = self._columns.of(nodes)
         merged, _ = _numa(pod, rows)
-        implied = rows.number("bind_policy") > 0
-        alone = ~rows.flag("exact") | ~rows.flag("has_readable_ratios") | (merged != _NONE)
-        if pod.milli_cpu:
-            alone |= rows.ratio("ratio") > 1
-            if pod.bind:
-                alone |= ~rows.flag("is_valid")
-            else:
-                alone |= implied & (~rows.flag("is_valid") | (pod.milli_cpu % 1000 != 0))
-        return _scores(scorer, nodes, pod), alone
+        bind, required, broken = _binds(pod, rows)
+        alone = (
+            ~rows.flag("exact") | ~rows.flag("has_readable_ratios") | broken | (bind & ~rows.flag("is_valid"))
+        )
+        has_numa = merged != _NONE
+        found = self._of_nodes(pod, nodes, rows, bind)
+        is_odd = (rows.ratio("ratio") > 1) & rows.flag("has_topology") & ~rows.flag("is_valid")
+        alone |= ~has_numa & is_odd
+        if not has_numa.any():
+            return found, alone
+        conflict = (required != _position(pod.required_policy)) & bool(pod.required_policy)
+        cores = np.maximum(rows.number("cpus_per_core"), 1)
+        unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & (pod.num_cpus % cores != 0)
+        alone |= has_numa & (~_is_readable(rows, required, merged) | conflict | (bind & unaligned))
+        if special:
+            alone |= has_numa & np.array([name in special for name in nodes.names], np.bool_)
+        here = np.flatnonzero(has_numa & ~alone)
+        if not len(here):
+            return found, alone
+        demands = Demands(merged[here], bind[here], required[here])
+        found[here], alone[here] = self._numa.score(state, pod, nodes.pick(here), demands)
+        return found, alone
+
+    def _of_nodes(self, pod: PodState, nodes: NodeSet, rows: CPURows, bind: Bool) -> Int64:
+        """(n,) scores by what is requested of whole nodes; CPUs that pods have count amplified."""
+        ratio = rows.ratio("ratio")
+        held = 1000 * rows.number("allocated").astype(np.int64)
+        more = amplified(held, ratio) - held if pod.milli_cpu else np.zeros(len(nodes), np.int64)
+        wanted = amounts_of(pod.requests)
+
+        def asked(name: str) -> Int64:
+            amount = np.full(len(nodes), wanted(name))
+            return np.where(bind, amplified(amount, ratio), amount) if name == CPU else amount
+
+        def column(name: str) -> tuple[Int64, Int64]:
+            requested, there = of_nodes(nodes, name)
+            return (requested + more if name == CPU else requested), there
+
+        return scores(self._scorer, len(nodes), column, asked)
 
 
-def _scores(scorer: Scorer, nodes: NodeSet, pod: PodState) -> Int64:
-    """(n,) what `Scorer.score` gives for what is requested of whole nodes."""
-    wanted = amounts_of(pod.requests)
-    total, weights = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
-    for name, weight in scorer.weights.items():
-        if not scorer.counts(name, wanted(name)):
-            continue
-        requested, capacity = _column(nodes, name)
-        used = requested + wanted(name)
-        there = np.where(capacity == 0, 1, capacity)
-        part = np.minimum(used, capacity) if scorer.prefers_most else np.maximum(capacity - used, 0)
-        total += np.where(capacity == 0, 0, weight * (part * MAX_NODE_SCORE // there))
-        weights += np.where(capacity == 0, 0, weight)
-    scores: Int64 = np.where(weights == 0, 0, total // np.maximum(weights, 1))
-    return scores
+def _binds(pod: PodState, rows: CPURows) -> tuple[Bool, Int64, Bool]:
+    """(n,) whether the pod gets CPUs of its own, the required bind policy, and whether they are broken."""
+    implied = rows.number("bind_policy").astype(np.int64)
+    bind, broken = np.full(len(implied), pod.bind), np.zeros(len(implied), np.bool_)
+    if not pod.bind and pod.milli_cpu:
+        bind = implied > 0
+        if pod.milli_cpu % 1000:
+            broken = bind
+    return bind, np.where(implied > 0, implied, _position(pod.required_policy)), broken
 
 
-def _column(nodes: NodeSet, name: str) -> tuple[Int64, Int64]:
-    """(n,) what pods request of a resource, and what nodes have."""
-    at = nodes.table.resources.get(name)
-    if at is None:
-        nothing = np.zeros(len(nodes), np.int64)
-        return nothing, nothing
-    return nodes.requested(at), nodes.table.allocatable[nodes.rows, at]
+def _is_readable(rows: CPURows, required: Int64, merged: Int64) -> Bool:
+    """(n,) whether arrays can tell what NUMA nodes give: CPUs are known if a bind policy is required."""
+    known = ~rows.flag("has_topology") | rows.flag("is_valid") | (required == 0)
+    found: Bool = known & (merged >= 0) & (required < len(REQUIRED)) & rows.flag("has_readable_ratios")
+    return found
 
 
 def _numa(pod: PodState, rows: CPURows) -> tuple[Int64, Bool]:
@@ -166,7 +219,7 @@ def _numa(pod: PodState, rows: CPURows) -> tuple[Int64, Bool]:
 
 def _position(policy: str) -> int:
     """Return the position of a required bind policy: that of the policy of nodes with the same effect."""
-    return _REQUIRED.index(policy) if policy in _REQUIRED else len(_REQUIRED)
+    return REQUIRED.index(policy) if policy in REQUIRED else len(REQUIRED)
 
 
 def _too_few(pod: PodState, rows: CPURows, required: Int64) -> Bool:
@@ -178,5 +231,5 @@ def _too_few(pod: PodState, rows: CPURows, required: Int64) -> Bool:
     few = np.zeros(len(required), np.bool_)
     for policy, count in by_policy.items():
         free = rows.count(count).sum(axis=1)
-        few |= (required == _REQUIRED.index(policy)) & (free < pod.num_cpus)
+        few |= (required == REQUIRED.index(policy)) & (free < pod.num_cpus)
     return few

@@ -66,7 +66,7 @@ def topology_hints(request: Request, reusable: NodeReusable, policy: str, scorer
             if not mask & lacking.get(name, 0):
                 hints.append((mask, score))
     is_restricted = policy == NUMATopologyPolicy.RESTRICTED
-    return {name: _hints(hints, is_restricted=is_restricted) for name, hints in found.items()}
+    return {name: hints_of(hints, is_restricted=is_restricted) for name, hints in found.items()}
 
 
 def _available(request: Request, reusable: NodeReusable) -> Mapping[int, Amounts]:
@@ -108,7 +108,8 @@ def _fits(request: Request, reusable: NodeReusable, mask: int, pod: Pod) -> bool
     return status.is_success
 
 
-def _hints(found: Sequence[tuple[int, int]], *, is_restricted: bool) -> list[NUMATopologyHint]:
+def hints_of(found: Sequence[tuple[int, int]], *, is_restricted: bool) -> list[NUMATopologyHint]:
+    """Return a resource's hints of masks and scores: Restricted prefers all, others the smallest."""
     fewest = min((mask.bit_count() for mask, _ in found), default=0)
     return [
         NUMATopologyHint(mask, preferred=is_restricted or mask.bit_count() == fewest, score=score)

@@ -16,6 +16,7 @@ import numpy as np
 from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
+from koordpy.api.reservation_annotations import is_ignored_by
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
@@ -53,7 +54,7 @@ from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 
 from .admission import Admission
 from .args import NodeNUMAResourceArgs
-from .arrays import CODES, REFUSALS, Arrays
+from .arrays import Arrays
 from .attempt import pod_state
 from .attempt.pod_state import POD_STATE, PodState
 from .cases import Case, Cases
@@ -112,10 +113,10 @@ class NodeNUMAResource(
         super().__init__(args, handle)
         self._default_policy = args.default_cpu_bind_policy
         self.ledger = handle.cluster.shared(CPULedger)
-        self._arrays = Arrays(handle.cluster.shared(CPUColumns))
         self._cases = Cases(self.ledger, args.numa_allocate_strategy)
-        scorer = self._scorer = Scorer.of(args.scoring_strategy.type, args.scoring_strategy)
+        scorer = Scorer.of(args.scoring_strategy.type, args.scoring_strategy)
         numa_scorer = Scorer.of(args.numa_scoring_strategy.type, args.scoring_strategy)
+        self._arrays = Arrays(handle.cluster.shared(CPUColumns), numa_scorer, scorer)
         self._admission = Admission(handle, self._cases, numa_scorer)
         self._commit = Commit(handle, self.ledger, self._admission)
         self._filter = NodeFilter(self._admission, self._commit)
@@ -182,8 +183,9 @@ class NodeNUMAResource(
         if found.designated is not None:
             return Verdict.of([self._filter_one(state, found, pod, node) for node in each(nodes)])
         special = {*(state.read(RESTORED) or ()), *found.preemptible}
-        filtered = self._arrays.filter(found, nodes, special)
-        keys, codes, table = filtered.keys, CODES[filtered.keys], list(REFUSALS)
+        decides = not any(other.has_numa_hints(state, pod) for other in self._other_providers())
+        filtered = self._arrays.filter(state, found, nodes, special, decides_numa=decides)
+        keys, codes, table = filtered.keys, filtered.codes, filtered.reasons
         for at in np.flatnonzero(filtered.alone).tolist():
             status = self._filter_one(state, found, pod, NodeInfo(nodes, at))
             codes[at], keys[at] = status.code, 0
@@ -192,6 +194,9 @@ class NodeNUMAResource(
                     table.append(status.reasons)
                 keys[at] = table.index(status.reasons)
         return Verdict.keyed(codes, keys, table)
+
+    def _other_providers(self) -> list[NUMATopologyHintProvider]:
+        return [each for each in self.handle.framework.numa_hint_providers if each is not self]
 
     def _filter_one(self, state: CycleState, found: PodState, pod: Pod, node: NodeInfo) -> Status:
         return self._filter.filter(state, self._case(found, pod, node), node)
@@ -281,7 +286,10 @@ class NodeNUMAResource(
             raise RuntimeError(status.message)
         if found.is_skipped:
             return np.zeros(len(nodes), np.int64)
-        scores, alone = self._arrays.score(found, nodes, self._scorer)
+        special = {*(state.read(RESTORED) or ()), *found.preemptible}
+        if is_ignored_by(pod):
+            special.update(nodes.names)
+        scores, alone = self._arrays.score(state, found, nodes, special)
         for at in np.flatnonzero(alone).tolist():
             node = NodeInfo(nodes, at)
             scores[at] = self._score.score(state, self._case(found, pod, node), node)

@@ -20,6 +20,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import Bool, Column, Int64
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.toolkit.topology_manager.policy import NumaNodeStatus
 
 from ..cpus import policies
 from ..topology.options import TopologyOptions, amplified
@@ -36,8 +37,8 @@ BIND_POLICIES: Final = (policies.NODE_NONE, policies.NODE_FULL_PCPUS_ONLY, polic
 NUMA_POLICIES: Final = ("", "BestEffort", "Restricted", "SingleNUMANode")
 """Columns of policies have positions in these."""
 
-_LARGEST: Final = 1 << 61
-"""Amounts beyond this might overflow in sums."""
+_LARGEST: Final = 1 << 52
+"""Amounts beyond this might overflow in scores of NUMA nodes."""
 
 Float = NDArray[np.float64]
 Int32 = NDArray[np.int32]
@@ -134,6 +135,7 @@ class CPUColumns(DerivedState):
             exact, policy = False, ""
         if topology is not None and topology.is_valid:
             exact = exact and set(topology.nodes) <= _NUMBERED
+            self._set(self.flags, row, "is_regular", topology.is_regular)
             self._write_cpus(row, options, allocation or _NOTHING)
         self._set(self.flags, row, "exact", exact)
         self._set(self.flags, row, "has_topology", topology is not None)
@@ -166,6 +168,10 @@ class CPUColumns(DerivedState):
             for numa_node, count in topology.count_by_node(cpus).items():
                 if numa_node in _NUMBERED:
                     self.counts[name].values[row, numa_node] = count
+        for numa_node, status in allocation.statuses().items():
+            if numa_node in _NUMBERED:
+                users = "shared" if status is NumaNodeStatus.SHARED else "single"
+                self.numbers[users].values[row] |= 1 << numa_node
         for numa_node in _NUMBERED:
             self.counts["allocated_cpus"].values[row, numa_node] = allocation.allocated_count(numa_node)
         self._set(self.numbers, row, "allocated", allocation.allocated_count())
@@ -182,6 +188,7 @@ class CPUColumns(DerivedState):
             if allocation is not None and numa_node in allocation.allocated_resources:
                 self.traced.values[row, numa_node] = True
                 held = allocation.allocated_resources[numa_node]
+                exact = exact and held.keys() <= amounts.keys()
             for resource, amount in amounts.items():
                 cell = self._cell(resource, numa_node)
                 if cell is None:
@@ -189,7 +196,7 @@ class CPUColumns(DerivedState):
                     continue
                 self.offered.values[row, cell] = True
                 for column, quantity in (("capacity", amount), ("held", held.get(resource))):
-                    number = 0 if quantity is None else _whole(resource, quantity)
+                    number = 0 if quantity is None else whole_amount(resource, quantity)
                     exact = exact and number is not None
                     self.amounts[column].values[row, cell] = number or 0
         return exact
@@ -217,15 +224,16 @@ class CPURows:
         self.resources = tuple(columns.resources)
 
     def flag(self, name: str) -> Bool:
-        """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs), or
-        `has_readable_ratios` (the node's annotation can be read).
+        """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs),
+        `is_regular` (see `CPUTopology`), or `has_readable_ratios` (the node's annotation can be read).
         """
         flags: Bool = self._columns.flags[name].values.take(self._rows)
         return flags
 
     def number(self, name: str) -> Int32:
-        """(n,) `bind_policy`, `numa_policy`, `cpus_per_core`, `allocated` (CPUs that pods have), or `zones`
-        (a bit for each NUMA node with resources).
+        """(n,) `bind_policy`, `numa_policy`, `cpus_per_core`, `allocated` (CPUs that pods have), `zones` (a
+        bit for each NUMA node with resources), or `single` and `shared` (a bit for each NUMA node with pods
+        whose CPUs are on one, or on several).
         """
         numbers: Int32 = self._columns.numbers[name].values.take(self._rows)
         return numbers
@@ -273,11 +281,13 @@ class CPURows:
         return np.maximum(self.capacity - np.maximum(self.held, 0), 0)
 
     def _by_resource(self, column: Column) -> NDArray[Any]:
-        return column.values.take(self._rows, axis=0).reshape(len(self._rows), -1, NUMA_NODES)
+        return column.values.take(self._rows, axis=0).reshape(
+            len(self._rows), len(self.resources), NUMA_NODES
+        )
 
 
-_FLAGS: Final = ("exact", "has_topology", "is_valid", "has_readable_ratios")
-_NUMBERS: Final = ("bind_policy", "numa_policy", "cpus_per_core", "allocated", "zones")
+_FLAGS: Final = ("exact", "has_topology", "is_valid", "is_regular", "has_readable_ratios")
+_NUMBERS: Final = ("bind_policy", "numa_policy", "cpus_per_core", "allocated", "zones", "single", "shared")
 _RATIOS: Final = ("node_ratio", "ratio")
 _COUNTS: Final = ("free_cpus", "free_whole", "free_cores", "allocated_cpus")
 _AMOUNTS: Final = ("capacity", "held")
@@ -285,8 +295,8 @@ _NUMBERED: Final = frozenset(range(NUMA_NODES))
 _NOTHING: Final = NodeAllocation()
 
 
-def _whole(resource: str, amount: Quantity) -> int | None:
-    """Return an amount as it is compared; None if that is not exact, or may overflow in sums."""
+def whole_amount(resource: str, amount: Quantity) -> int | None:
+    """Return an amount as it is compared; None if that is not exact, or may overflow in scores."""
     if resource == extension.CPU:
         number = amount.milli_value()
         exact = Quantity.of_milli(number)

@@ -47,6 +47,7 @@ class CPUTopology:
         "cpus_per_core",
         "cpus_per_node",
         "cpus_per_socket",
+        "is_regular",
         "is_valid",
         "node_of",
         "nodes",
@@ -77,6 +78,15 @@ class CPUTopology:
         self._of_node = _sets(self.node_of)
         self._of_socket = _sets(self.socket_of)
         self.nodes: tuple[int, ...] = tuple(self._of_node)
+        self.is_regular = self._is_regular()
+        """Whether cores have equally many CPUs, and no core or NUMA node is part of two others."""
+
+    def _is_regular(self) -> bool:
+        return (
+            all(len(cpus) == self.cpus_per_core for cpus in self.cpus_by_core.values())
+            and all(len({self.node_of[cpu] for cpu in cpus}) == 1 for cpus in self.cpus_by_core.values())
+            and all(len({self.socket_of[cpu] for cpu in cpus}) == 1 for cpus in self._of_node.values())
+        )
 
     def cpus_of_node(self, node: int) -> frozenset[int]:
         """Return the CPUs of a NUMA node."""

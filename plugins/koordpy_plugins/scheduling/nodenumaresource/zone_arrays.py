@@ -1,0 +1,173 @@
+"""What NUMA nodes can give a pod, on many nodes at once, by counts of CPUs and amounts.
+
+Which CPUs are chosen does not matter here: on a regular machine (`CPUTopology.is_regular`) their number
+alone decides whether a pod gets its CPUs. The arrays give what `allocation.allocate` and
+`hints.topology_hints` give for a node by itself, without reservations and preemption.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from koordpy.api.extension import CPU
+from koordpy.api.resource_list import Quantities
+from koordpy.cluster.columns import Bool, Int64
+
+from .attempt.pod_state import PodState
+from .cpus import policies
+from .scorer import Scorer
+from .state.columns import NUMA_NODES, CPURows, Float, whole_amount
+from .vector_scorer import scores
+
+REQUIRED: Final = ("", policies.FULL_PCPUS, policies.SPREAD_BY_PCPUS)
+"""Required bind policies by position, which is also that of the policies of nodes with the same effect."""
+
+_COUNTS: Final = ("free_cpus", "free_whole", "free_cores")
+"""The columns of CPUs that a pod can get, by the position of the required bind policy."""
+
+
+def whole_amounts(requests: Quantities) -> Mapping[str, int] | None:
+    """Return what a pod requests in the units of the columns, None if that is not exact."""
+    found = {name: whole_amount(name, amount) for name, amount in requests.items()}
+    exact = {name: amount for name, amount in found.items() if amount is not None and amount >= 0}
+    return exact if len(exact) == len(found) else None
+
+
+def amplified(milli: int | Int64, ratio: Float) -> Int64:
+    """(n,) an amount of cpu times ratios, rounded up; unchanged for ratios of at most 1."""
+    more: Int64 = np.where(ratio > 1, np.ceil(milli * ratio), milli).astype(np.int64)
+    return more
+
+
+class ZoneArrays:
+    """The NUMA nodes of n nodes, and what a pod asks of them.
+
+    `wanted` are the amounts that a pod requests; `bind` (n,) is whether it gets CPUs of its own, and
+    `required` (n,) the position of the bind policy that is required. `width`, K, is the number of NUMA nodes
+    from 0 on that have zones.
+    """
+
+    def __init__(
+        self, rows: CPURows, pod: PodState, wanted: Mapping[str, int], bind: Bool, required: Int64
+    ) -> None:
+        self.bind, self.num_cpus, self.wanted = bind, pod.num_cpus, wanted
+        self._required = required
+        self._cores = np.maximum(rows.number("cpus_per_core"), 1).astype(np.int64)
+        self._cells = {name: at for at, name in enumerate(rows.resources)}
+        width = self.width = max(int(np.bitwise_or.reduce(rows.number("zones"))).bit_length(), 1)
+        self._offered, self.capacity = rows.offered[..., :width], rows.capacity[..., :width]
+        self.held = np.maximum(rows.held[..., :width], 0)
+        free = np.zeros((len(bind), NUMA_NODES), np.int64)
+        for at in np.unique(required).tolist():
+            same = required[:, None] == at
+            free += np.where(same, rows.count(_COUNTS[at]), 0)
+        self._total_free: Int64 = free.sum(axis=1)
+        self.free = free[:, :width]
+        self.available = np.maximum(self.capacity - self.held, 0)
+        allowed = np.minimum(self.available[:, 0], 1000 * self.free)
+        self.available[:, 0] = np.where(required[:, None] > 0, allowed, self.available[:, 0])
+        self._ratio = rows.ratio("ratio")
+        milli = wanted.get(CPU, 0)
+        self._cpu = np.where(bind, amplified(milli, self._ratio), milli)
+
+    def __len__(self) -> int:
+        return len(self.bind)
+
+    def offers(self, name: str) -> Bool:
+        """(n,) whether any NUMA node has a resource."""
+        at = self._cells.get(name)
+        if at is None:
+            return np.zeros(len(self), np.bool_)
+        return np.asarray(self._offered[:, at].any(axis=1), np.bool_)
+
+    def has_left(self, name: str, mask: Sequence[int]) -> Bool:
+        """(n,) whether every one of some NUMA nodes has some of an offered resource left."""
+        left = self.available[:, self._cells[name], list(mask)]
+        return np.asarray((left > 0).all(axis=1), np.bool_)
+
+    def fits(self, mask: Sequence[int]) -> tuple[Bool, Int64]:
+        """(n,) whether NUMA nodes, ascending, can serve the pod, and the mask of those that give amounts."""
+        fits = np.ones(len(self), np.bool_)
+        used = np.zeros(len(self), np.int64)
+        cpus = np.zeros((len(self), self.width), np.int64)
+        for name in self.wanted:
+            if name not in self._cells:
+                continue
+            left, shares = self._distribute(name, mask)
+            fits &= (left == 0) | ~self.offers(name)
+            used |= ((shares > 0) << np.arange(self.width)).sum(axis=1)
+            if name == CPU:
+                cpus = shares // 1000
+        return fits & (~self.bind | self._binds(cpus, used)), used
+
+    def has_cpus(self) -> Bool:
+        """(n,) whether there are enough CPUs, on whichever NUMA nodes, if the pod gets CPUs of its own."""
+        enough: Bool = ~self.bind | (self._total_free >= self.num_cpus)
+        return enough
+
+    def _binds(self, shares: Int64, used: Int64) -> Bool:
+        """(n,) whether CPUs can be chosen by shares (n, K) of NUMA nodes, of any where `used` has none."""
+        taken = np.minimum(shares, self.free)
+        is_broken = (self._required[:, None] == 1) & (taken % self._cores[:, None] != 0)
+        exact = (taken.sum(axis=1) == self.num_cpus) & ~is_broken.any(axis=1)
+        found: Bool = self.has_cpus() & (exact | (used == 0))
+        return found
+
+    def _distribute(self, name: str, mask: Sequence[int]) -> tuple[Int64, Int64]:
+        """(n,) what is missing of a resource, and (n, K) what each NUMA node gives, see `distribution`."""
+        offered = self.available[:, self._cells[name]]
+        left = np.full(len(self), self.wanted[name])
+        shares = np.zeros((len(self), self.width), np.int64)
+        order, rows = _ordered(offered, mask), np.arange(len(self))
+        for at in range(len(mask)):
+            part = left // (len(mask) - at)
+            if name == CPU:
+                unit = np.where(self._required == 1, self._cores, 1)
+                whole = -(-left // 1000) // unit // (len(mask) - at) * unit * 1000
+                part = np.where(self.bind, whole, part)
+            node = order[:, at]
+            got = np.minimum(part, offered[rows, node])
+            shares[rows, node] = got
+            left = left - got
+        return left, shares
+
+    def scores(self, scorer: Scorer, mask: Sequence[int]) -> Int64:
+        """(n,) the scores of hints with a mask."""
+        nodes = list(mask)
+
+        def column(name: str) -> tuple[Int64, Int64]:
+            at = self._cells.get(name)
+            if at is None:
+                return self._nothing, self._nothing
+            there = self.capacity[:, at, nodes].sum(axis=1)
+            return np.maximum(there - self.available[:, at, nodes].sum(axis=1), 0), there
+
+        return scores(scorer, len(self), column, self.asked)
+
+    @property
+    def _nothing(self) -> Int64:
+        return np.zeros(len(self), np.int64)
+
+    def asked(self, name: str) -> Int64:
+        """(n,) what the pod requests of a resource, cpu amplified if it gets CPUs of its own."""
+        return self._cpu if name == CPU else np.full(len(self), self.wanted.get(name, 0))
+
+    def used_of(self, name: str, used: Int64) -> tuple[Int64, Int64]:
+        """(n,) what is allocated of a resource on the NUMA nodes of masks (n,), and what they have."""
+        at = self._cells.get(name)
+        if at is None:
+            return self._nothing, self._nothing
+        chosen = (used[:, None] >> np.arange(self.width)) & 1
+        return (self.held[:, at] * chosen).sum(axis=1), (self.capacity[:, at] * chosen).sum(axis=1)
+
+
+def _ordered(offered: Int64, mask: Sequence[int]) -> Int64:
+    """(n, M) the NUMA nodes of a mask in the order in which they give, see `distribution`."""
+    order = np.tile(np.array(mask, np.int64), (len(offered), 1))
+    for end in range(1, len(mask)):
+        moves = np.ones(len(offered), np.bool_)
+        for at in range(end, 0, -1):
+            moves = moves & (offered[:, at] < offered[:, at - 1])
+            order[moves, at - 1 : at + 1] = order[moves, at - 1 : at + 1][:, ::-1]
+    return order
