@@ -118,7 +118,7 @@ class NUMAArrays:
     @staticmethod
     def _is_regular(rows: CPURows) -> Bool:
         """(n,) whether counts of CPUs are enough to know, and no zone has less than nothing."""
-        regular = rows.flag("is_regular") | ~rows.flag("has_topology")
+        regular = (rows.flag("is_regular") | ~rows.flag("has_topology")) & ~rows.has_unlisted
         return regular & (rows.capacity >= 0).all(axis=(1, 2))
 
     # --- Score -----------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ class CPUColumns(DerivedState):
         self.ratios = {name: table.add_column(dtype=np.float64) for name in _RATIOS}
         self.counts = {name: table.add_column(NUMA_NODES, np.int32) for name in _COUNTS}
         self.traced = table.add_column(NUMA_NODES, np.bool_, fill=False)
+        self.unlisted = table.add_column(dtype=np.bool_, fill=False)
         self.offered = table.add_column(NUMA_NODES, np.bool_, fill=False)
         self.amounts = {name: table.add_column(NUMA_NODES) for name in _AMOUNTS}
         self._resource(extension.CPU)
@@ -153,7 +154,11 @@ class CPUColumns(DerivedState):
 
     def _all(self) -> list[Column]:
         groups = (self.flags, self.numbers, self.ratios, self.counts, self.amounts)
-        return [column for group in groups for column in group.values()] + [self.traced, self.offered]
+        return [column for group in groups for column in group.values()] + [
+            self.traced,
+            self.unlisted,
+            self.offered,
+        ]
 
     def _write_cpus(self, row: int, options: TopologyOptions, allocation: NodeAllocation) -> None:
         topology = options.cpu_topology
@@ -188,7 +193,7 @@ class CPUColumns(DerivedState):
             if allocation is not None and numa_node in allocation.allocated_resources:
                 self.traced.values[row, numa_node] = True
                 held = allocation.allocated_resources[numa_node]
-                exact = exact and held.keys() <= amounts.keys()
+                self.unlisted.values[row] |= not held.keys() <= amounts.keys()
             for resource, amount in amounts.items():
                 cell = self._cell(resource, numa_node)
                 if cell is None:
@@ -250,6 +255,12 @@ class CPURows:
         """(n, K) `free_cpus`, `free_whole` (those of wholly free cores), `free_cores`, `allocated_cpus`."""
         counts: Int32 = self._columns.counts[name].values.take(self._rows, axis=0)
         return counts
+
+    @property
+    def has_unlisted(self) -> Bool:
+        """(n,) whether resources are or were allocated on a zone that does not have them."""
+        unlisted: Bool = self._columns.unlisted.values.take(self._rows)
+        return unlisted
 
     @property
     def offered(self) -> Bool:
