@@ -17,6 +17,7 @@ from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.meta import ObjectMeta
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedLoop
+from tests.audited import assert_clean
 from tests.faults.competing import (
     FORGOTTEN,
     NAMESPACE,
@@ -48,6 +49,8 @@ class Quotas(Competing):
         super().__init__(loop, folder, seed, profile(ElasticQuota=args), replicas=replicas)
         self.maximum: dict[str, int] = {}
         """Thousandths of a CPU by quota; one that was lowered counts when all know of it."""
+        self.lowered: set[str] = set()
+        """Quotas whose maximum may be below what their pods used already."""
         self.parent: dict[str, str] = {}
         self.recreates = False
         """Whether an evicted pod is created again, as by its controller."""
@@ -125,6 +128,7 @@ def play(
         try:
             await story(cluster)
             await cluster.assert_no_node_is_over_committed()
+            assert_clean(cluster.server, aside=cluster.lowered)
             assert cluster.witness.problems == []
             cluster.recreates = False
             await cluster.assert_nothing_is_left()
@@ -162,6 +166,8 @@ async def race(cluster: Quotas) -> None:
         patch = {"spec": {"max": {"cpu": str(maximum)}}}
         if 1000 * maximum > cluster.maximum[name]:
             cluster.maximum[name] = 1000 * maximum
+        else:
+            cluster.lowered.add(name)
         await cluster.client.patch(ElasticQuota, NAMESPACE, name, patch)
         await asyncio.sleep(60.0)  # binds that were on their way have arrived
         cluster.maximum[name] = 1000 * maximum
