@@ -53,8 +53,11 @@ class GPUFillScenario(ConfigModel):
 
 
 def is_kind(path: Path) -> bool:
-    """Return whether a file holds this kind of scenario. Raises ConfigError, OSError."""
-    document = config_document.load(config_file.read(path))
+    """Return whether a file holds this kind of scenario. Raises ConfigError naming the file; OSError."""
+    try:
+        document = config_document.load(config_file.read(path))
+    except ConfigError as error:
+        raise error.under(path) from None
     return isinstance(document, dict) and document.get("kind") == KIND
 
 
