@@ -10,7 +10,15 @@ import msgspec
 
 from koordpy.api import extension
 from koordpy.api.core import Container, Pod
-from koordpy.api.quantity import MILLI, Format, Quantity, QuantityError, resource_value
+from koordpy.api.quantity import (
+    MILLI,
+    Format,
+    Quantity,
+    QuantityError,
+    WireQuantity,
+    nano_value,
+    resource_value,
+)
 from koordpy.api.resource_names import CPU
 from koordpy.api.resources import pod_request_nanos, pod_status_vector
 
@@ -100,6 +108,17 @@ def vector(amounts: Mapping[str, Any]) -> Vector:
     for name, amount in amounts.items():
         try:
             found[name] = resource_value(name, amount)
+        except QuantityError:
+            continue
+    return found
+
+
+def nanos(amounts: Mapping[str, WireQuantity]) -> Vector:
+    """Return a resource list in billionths, without what is not a quantity."""
+    found: Vector = {}
+    for name, amount in amounts.items():
+        try:
+            found[name] = nano_value(amount)
         except QuantityError:
             continue
     return found

@@ -5,10 +5,13 @@ No container runs there: a stand-in does what the arguments of each pod's contai
 
 import asyncio
 import base64
+import gzip
 import json
 
 import pytest
 
+from koordpy.api.core import ConfigMap
+from koordpy.api.scheme import resource_of
 from koordpy.scheduling.profiles.registry import installed
 from koordpy.simulation.gpus import distributed, scenario, sweep
 from koordpy.simulation.gpus.distributed import Sweep, SweepFailed
@@ -103,6 +106,31 @@ def test_a_missing_part_is_told(file, tmp_path) -> None:
         with pytest.raises(SweepFailed, match="pod 2 of default/koordpy-sweep-x has written no ConfigMap"):
             await distributed.collect(cluster.client, OF, tasks)
         working.cancel()
+
+    live(story)
+
+
+def packed(raw: bytes) -> dict[str, str]:
+    return {"runs.json.gz": base64.b64encode(raw).decode()}
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        ({}, "expected runs.json.gz"),
+        (packed(b"[]"), "incorrect header"),
+        (packed(gzip.compress(b"[1]")), "Expected `object`"),
+        (packed(gzip.compress(bytes(65 << 20))), "at most 67108864 bytes"),
+    ],
+)
+def test_a_part_that_others_wrote_is_told(file, data, complaint) -> None:
+    tasks = sweep.tasks(scenario.load(file), file.parent)
+
+    async def story(cluster: Living) -> None:
+        part = {"metadata": {"name": f"{OF.name}-0", "namespace": OF.namespace}, "binaryData": data}
+        await cluster.client.create_raw(resource_of(ConfigMap), OF.namespace, part)
+        with pytest.raises(SweepFailed, match=f"ConfigMap default/koordpy-sweep-x-0: .*{complaint}"):
+            await distributed.collect(cluster.client, OF, tasks)
 
     live(story)
 

@@ -11,11 +11,10 @@ from typing import Final
 from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
-from koordpy.api.quantity import QuantityError, nano_value
 from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM, bound_namespaces, parent_name
 from koordpy.api.quota.membership import oldest_first, quota_name
 
-from ..amounts import Vector, nano_text
+from ..amounts import Vector, nano_text, nanos
 from ..finding import Counts, Finding, Owner, Severity
 from ..holding import Holding
 
@@ -61,7 +60,7 @@ class _Account:
         self.quota = quota
         self.name = quota.metadata.name
         self.parent = parent_name(quota)
-        self.max, self.min = _nanos(quota.spec.max), _nanos(quota.spec.min)
+        self.max, self.min = nanos(quota.spec.max), nanos(quota.spec.min)
         self.is_parent = quota.metadata.labels.get(extension.LABEL_QUOTA_IS_PARENT) == "true"
         self.used: Vector = {}
         self.leaving: Vector = {}
@@ -161,22 +160,12 @@ def _promised(account: _Account, below: list[_Account]) -> Iterator[Finding]:
 
 def _status(account: _Account) -> Iterator[Finding]:
     """Compare status.used; a scheduler may be told to leave out pods that are being deleted."""
-    said = _nanos(account.quota.status.used)
+    said = nanos(account.quota.status.used)
     for name in sorted(said.keys() | account.used.keys()):
         reported, used = said.get(name, 0), account.used.get(name, 0)
         if reported not in (used, used - account.leaving.get(name, 0)):
             problem = "status.used is not what its pods request"
             yield _finding(account, name, problem, [], reported, used, warns=True)
-
-
-def _nanos(amounts: Mapping[str, str | int | float]) -> Vector:
-    found: Vector = {}
-    for name, amount in amounts.items():
-        try:
-            found[name] = nano_value(amount)
-        except QuantityError:
-            continue
-    return found
 
 
 def _finding(

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from koordpy.api import reservation_annotations
-from koordpy.api.quantity import QuantityError, nano_value
 from koordpy.api.reservation import RESTRICTED, Reservation
 from koordpy.api.scheme import DecodeError
 
-from ..amounts import Vector, nano_text
+from ..amounts import nano_text, nanos
 from ..finding import Counts, Finding, Owner, Severity
 from ..holding import RESERVATION, Holding
 
@@ -63,7 +62,7 @@ def _used_once(reservation: Reservation, owners: Sequence[Holding]) -> Iterator[
 def _restricted(reservation: Reservation, owners: Sequence[Holding]) -> Iterator[Finding]:
     if reservation.spec.allocate_policy != RESTRICTED:
         return
-    allocatable = _nanos(reservation.status.allocatable)
+    allocatable = nanos(reservation.status.allocatable)
     try:
         options = reservation_annotations.restricted_options(reservation.metadata.annotations)
     except DecodeError:
@@ -74,11 +73,7 @@ def _restricted(reservation: Reservation, owners: Sequence[Holding]) -> Iterator
             yield _finding(
                 reservation,
                 "Restricted, and its owners request more than it has",
-                [
-                    Owner(kind=owner.kind, name=owner.name, amount=nano_text(name, part))
-                    for owner in owners
-                    if (part := owner.requests.nanos.get(name, 0))
-                ],
+                _requesting(name, owners),
                 what=name,
                 held=nano_text(name, used),
                 limit=nano_text(name, allocatable[name]),
@@ -115,18 +110,14 @@ def _status(
     if missing or gone:
         return
     counted = [by_uid[uid] for uid in sorted(said)]
-    allocated = _nanos(reservation.status.allocated)
+    allocated = nanos(reservation.status.allocated)
     for name in reservation.status.allocatable:
         used = sum(owner.requests.nanos.get(name, 0) for owner in counted)
         if used != allocated.get(name, 0):
             yield _finding(
                 reservation,
                 "status.allocated is not what its owners request",
-                [
-                    Owner(kind=owner.kind, name=owner.name, amount=nano_text(name, part))
-                    for owner in counted
-                    if (part := owner.requests.nanos.get(name, 0))
-                ],
+                _requesting(name, counted),
                 what=name,
                 held=nano_text(name, allocated.get(name, 0)),
                 limit=nano_text(name, used),
@@ -134,14 +125,13 @@ def _status(
             )
 
 
-def _nanos(amounts: Mapping[str, str | int | float]) -> Vector:
-    found: Vector = {}
-    for name, amount in amounts.items():
-        try:
-            found[name] = nano_value(amount)
-        except QuantityError:
-            continue
-    return found
+def _requesting(resource: str, holdings: Sequence[Holding]) -> list[Owner]:
+    """Return those that request a resource, with how much of it."""
+    return [
+        Owner(kind=holding.kind, name=holding.name, amount=nano_text(resource, amount))
+        for holding in holdings
+        if (amount := holding.requests.nanos.get(resource, 0))
+    ]
 
 
 def _finding(

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import contextlib
 import gzip
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,10 @@ LABEL: Final = "simulation.koordpy.dev/sweep"
 
 _MOST: Final = 900_000
 """Bytes of a scenario with its tables: a ConfigMap holds a MiB, encoded in base64 on the way."""
+_MOST_UNPACKED: Final = 64 << 20
+"""Bytes of one pod's runs; those of a part are some hundred kilobytes."""
 _EVERY: Final = 2.0
-"""Seconds between two looks at the Job."""
+"""Seconds between two reads of the Job."""
 _SCENARIO, _RUNS = "scenario.yaml", "runs.json.gz"
 
 Document = dict[str, Any]
@@ -124,12 +127,27 @@ async def collect(client: Client, of: Sweep, tasks: Sequence[Task]) -> list[Run]
             document = await client.get_raw(_CONFIG_MAP, of.namespace, name)
         except NotFound:
             raise SweepFailed(f"pod {index} of {of.namespace}/{of.name} has written no ConfigMap") from None
-        raw = gzip.decompress(base64.b64decode(document["binaryData"][_RUNS]))
-        found |= {(run.policy, run.seed): run for run in msgspec.json.decode(raw, type=list[Run])}
+        try:
+            runs = _read_part(document)
+        except (TypeError, ValueError, msgspec.MsgspecError, zlib.error) as error:
+            raise SweepFailed(f"ConfigMap {of.namespace}/{name}: {error}") from None
+        found |= {(run.policy, run.seed): run for run in runs}
     missing = [task for task in tasks if (task.name, task.seed) not in found]
     if missing:
         raise SweepFailed(f"the run of {missing[0].name} with seed {missing[0].seed} is missing")
     return [found[task.name, task.seed] for task in tasks]
+
+
+def _read_part(document: Document) -> list[Run]:
+    """Return the runs in a ConfigMap, which others can write. Raises many errors for what is no part."""
+    text = (document.get("binaryData") or {}).get(_RUNS)
+    if text is None:
+        raise ValueError(f"expected {_RUNS} in its binaryData")
+    packed = base64.b64decode(text, validate=True)
+    raw = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(packed, _MOST_UNPACKED + 1)
+    if len(raw) > _MOST_UNPACKED:
+        raise ValueError(f"{_RUNS}: expected at most {_MOST_UNPACKED} bytes when unpacked")
+    return msgspec.json.decode(raw, type=list[Run])
 
 
 async def remove(client: Client, of: Sweep) -> None:
