@@ -22,6 +22,7 @@ from koordpy.api.reservation import Reservation as ReservationObject
 from koordpy.api.reservation_status import may_help_pods
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.columns import Int64
+from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     APIService,
@@ -132,7 +133,7 @@ class Reservation(
         # What attempts see, and the rules by which nodes are filtered and reservations nominated.
         self._view = NodeView(self.cache, self.withheld)
         self._restoring = Restoring(handle, self.withheld)
-        node_filter = NodeFilter(args.ignores, self.withheld)
+        node_filter = NodeFilter(args.ignores, self.withheld, cluster.shared(DeviceClasses))
         pre_allocation = PreAllocation(node_filter, prefers_none=config.prefer_no_pre_allocated_pods)
         nominator = Nominator(handle, self.nominations)
         self._pod_filter = PodFilter(self, self.withheld, self._view, node_filter)

@@ -7,6 +7,7 @@ its node has to be compared by `filter.node`.
 Shapes: n nodes of a set, k matched reservations on them, g nodes that have any, m resources compared.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +75,7 @@ def fits(
     nodes: NodeSet,
     matchable: MatchableReservations,
     ignores: Ignores,
+    class_of: Collection[str],
     *,
     skip_node_if_alone: bool,
     skip_node: bool,
@@ -81,7 +83,7 @@ def fits(
     """Compare all matched reservations on the nodes of a set, which must be as the attempt sees them.
 
     With `skip_node`, or where a node has one matched reservation with `skip_node_if_alone`, the node may lack
-    anything.
+    anything. `class_of` has the resources that are kube-scheduler's to allocate where a node offers none.
     """
     matches, table = prepared.matches, nodes.table
     position = np.full(table.capacity, -1, np.int64)  # by row of the table; -1 where the set lacks the node
@@ -95,7 +97,7 @@ def fits(
     count = np.repeat(sizes, sizes)
     rows = nodes.rows[at]
 
-    request = _Request(prepared.requirements, table, ignores)
+    request = _Request(prepared.requirements, table, ignores, class_of)
     shortage = Shortage(request, nodes, at, matchable, slots, first, group)
     # The view of the nodes leaves matched reserve pods out already; Koordinator subtracts them once more.
     crowded = left_on_node(table.allocatable[rows, PODS], nodes.requested(PODS)[at], count) < 1
@@ -142,9 +144,19 @@ def _unsure(
 class _Request:
     """What a pod requests, by column of the node table."""
 
-    def __init__(self, requirements: PodRequirements, table: NodeTable, ignores: Ignores) -> None:
+    def __init__(
+        self,
+        requirements: PodRequirements,
+        table: NodeTable,
+        ignores: Ignores,
+        class_of: Collection[str],
+    ) -> None:
         vector, requests = requirements.vector, requirements.requests
-        names = compared_on_node(vector, ignores)
+        names = [
+            name
+            for name in compared_on_node(vector, ignores)
+            if name in table.resources or name not in class_of
+        ]
         known = [name for name in names if name in table.resources]
         self.names = known
         """(m) the resources that are compared."""
@@ -152,6 +164,8 @@ class _Request:
         """(m) their columns."""
         self.amounts: Int64 = np.array([vector.get(name, 0) for name in known], np.int64)
         """(m,) how much of them the pod requests."""
+        self.has_class: Bool = np.array([name in class_of for name in known], np.bool_)
+        """(m,) which of them a DeviceClass backs."""
         self.impossible = any(vector.get(name, 0) > 0 for name in names if name not in table.resources)
         """Whether it requests something that no node ever had."""
         self.inexact = any(plain(name, amount) is None for name, amount in requests.items())
@@ -210,9 +224,10 @@ class Shortage:
         allocated = of_node(cells(matchable.allocated))
         allocatable = nodes.table.allocatable[nodes.rows[at]][:, columns]
         freed = allocated + cells(matchable.available)
-        self.on_node = amounts > left_on_node(allocatable, requested, freed)
+        compared: Bool = ~(request.has_class & (allocatable == 0))
+        self.on_node = compared & (amounts > left_on_node(allocatable, requested, freed))
         """On the node, with what is available in the reservation."""
-        self.on_node_alone = amounts > left_on_node(allocatable, requested, allocated)
+        self.on_node_alone = compared & (amounts > left_on_node(allocatable, requested, allocated))
         """On the node, without any of the reservations."""
         self.inside = (amounts > cells(matchable.left, int(UNBOUNDED))) & (amounts > 0)
         """Inside the reservation."""

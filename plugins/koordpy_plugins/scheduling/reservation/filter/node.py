@@ -3,11 +3,12 @@
 Source: Koordinator, `pkg/scheduler/plugins/reservation/plugin.go` (`filterWithReservations`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from koordpy.api.reservation import RESTRICTED
 from koordpy.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from koordpy.api.resources import Vector, pod_node_request_vector
+from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -45,8 +46,13 @@ def by_reservation(lacking: Iterable[str]) -> list[str]:
 class NodeFilter:
     """Filters single nodes for the attempts of one profile."""
 
-    def __init__(self, ignores: Ignores, withheld: Withheld) -> None:
-        self.ignores, self._withheld = ignores, withheld
+    def __init__(self, ignores: Ignores, withheld: Withheld, classes: DeviceClasses) -> None:
+        self.ignores, self._withheld, self._classes = ignores, withheld, classes
+
+    @property
+    def class_of(self) -> Mapping[str, str]:
+        """The DeviceClass of each extended resource that has one, which nodes without it leave to others."""
+        return self._classes.class_of
 
     def amounts(
         self, prepared: Prepared, match: NodeMatch | None, node: NodeInfo, request: Vector
@@ -72,11 +78,14 @@ class NodeFilter:
                 for name, amount in amounts.items():
                     if name in requested:
                         requested[name] += amount
+        allocatable = {name: node.allocatable(name) for name in (*names, PODS)}
+        class_of = self.class_of
         return NodeAmounts(
-            {name: node.allocatable(name) for name in (*names, PODS)},
+            allocatable,
             requested,
             node.pod_count,
             {} if match is None else match.allocated,
+            [name for name in request if name in class_of and not allocatable[name]],
         )
 
     def without_reservation(self, prepared: Prepared, node: NodeInfo) -> Status:

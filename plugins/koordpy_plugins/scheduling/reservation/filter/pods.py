@@ -106,6 +106,7 @@ class PodFilter:
             nodes,
             self._withheld.matchable,
             self._node_filter.ignores,
+            self._node_filter.class_of,
             skip_node_if_alone=skips,
             skip_node=skips and nominating,
         )

@@ -4,6 +4,7 @@ Source: Koordinator, `pkg/scheduler/plugins/reservation/plugin.go` (pre-allocati
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from koordpy.api.core import Pod
 from koordpy.api.quantity import ZERO, Quantity
@@ -174,7 +175,7 @@ class _Trial:
     def _amounts_without(self, taken: Vector) -> NodeAmounts:
         amounts = self._amounts
         requested = {name: amount - taken.get(name, 0) for name, amount in amounts.requested.items()}
-        return NodeAmounts(amounts.allocatable, requested, amounts.pods, amounts.allocated)
+        return replace(amounts, requested=requested)
 
     def lacking_inside(self, requests: Mapping[str, Quantity]) -> list[str]:
         """Return the reasons for what the Reservation lacks for pods with these requests."""

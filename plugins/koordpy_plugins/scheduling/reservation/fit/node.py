@@ -1,5 +1,6 @@
 """What a node lacks for a pod beside its reservations, resource by resource."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from koordpy.api.resource_names import PODS
@@ -21,6 +22,8 @@ class NodeAmounts:
     """Pods on the node, without matched reserve pods."""
     allocated: Vector
     """What pods use of the matched reservations."""
+    left_to_others: Collection[str] = ()
+    """Resources that a DeviceClass backs and the node does not offer: kube-scheduler allocates them."""
 
 
 def lacking_on_node(
@@ -41,6 +44,8 @@ def lacking_on_node(
     if left_on_node(node.allocatable.get(PODS, 0), node.pods, leaving) < 1:
         lacking.append(PODS)
     for name in compared_on_node(request, ignores):
+        if name in node.left_to_others:
+            continue
         freed = available.get(name, 0) + node.allocated.get(name, 0) + preemptible.get(name, 0)
         left = left_on_node(node.allocatable.get(name, 0), node.requested.get(name, 0), freed)
         if request.get(name, 0) > left:

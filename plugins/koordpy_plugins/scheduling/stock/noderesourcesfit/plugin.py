@@ -1,6 +1,11 @@
 """A node must have the requested resources.
 
-Source: Kubernetes, `framework/plugins/noderesources` (`fit.go`).
+An extended resource that a DeviceClass backs is not compared where the node offers none of it: there
+kube-scheduler's plugin DynamicResources, which does not run here, allocates it from ResourceSlices. Where a
+device plugin offers it, it is compared as any other.
+
+Source: Kubernetes, `framework/plugins/noderesources` (`fit.go`), with its gate DRAExtendedResource: without
+that gate an API server keeps no `extendedResourceName`.
 """
 
 from collections.abc import Mapping
@@ -12,6 +17,7 @@ from numpy.typing import NDArray
 from koordpy.api.core import Pod, PodStatus
 from koordpy.api.resources import pod_fit_vector, pod_score_request, surely_same
 from koordpy.cluster.columns import PODS
+from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.interface import (
@@ -48,6 +54,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._classes = handle.cluster.shared(DeviceClasses)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._needs_of = LastAnswer(self._needs, surely_same).of  # workloads come in one go
@@ -94,14 +101,14 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         for name, amount in needs.items():
             if name in axis:
                 least[axis.get(name)] = amount
-            else:
+            elif name not in self._classes.class_of:
                 return self._refuse(nodes, needs, free)
         return self._refuse(nodes, needs, free) if (free < least).any() else PASS
 
-    @staticmethod
-    def _refuse(nodes: NodeSet, needs: Mapping[str, int], free: NDArray[np.int64]) -> Verdict:
+    def _refuse(self, nodes: NodeSet, needs: Mapping[str, int], free: NDArray[np.int64]) -> Verdict:
         """Return the missing resources by node; of those that no node has only the first `MOST_UNKNOWN`."""
-        axis = nodes.table.resources
+        axis, class_of = nodes.table.resources, self._classes.class_of
+        needs = {name: needs[name] for name in needs if name in axis or name not in class_of}
         unknown = [name for name in needs if name not in axis]
         if len(unknown) > MOST_UNKNOWN:
             needs = {name: needs[name] for name in needs if name in axis} | dict.fromkeys(
@@ -112,8 +119,14 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         never = [np.zeros(len(nodes), np.bool_)]
         for name, amount in needs.items():
             column = axis.get(name)
-            lacking.append(everywhere if column is None else free[:, column] < amount)
-            never.append(everywhere if column is None else nodes.allocatable(column) < amount)
+            if column is None:
+                lacking.append(everywhere)
+                never.append(everywhere)
+                continue
+            offered = nodes.allocatable(column)
+            compared = everywhere if name not in class_of else offered != 0
+            lacking.append(compared & (free[:, column] < amount))
+            never.append(offered < amount)
         refused = np.stack(lacking, axis=1)
         hopeless = (refused & np.stack(never, axis=1)).any(axis=1)
         codes = np.where(hopeless, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(Code.UNSCHEDULABLE))

@@ -5,6 +5,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from koordpy.api.device_class import DeviceClass
+from koordpy.api.scheme import decode
+from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS
 from koordpy_plugins.scheduling.reservation.attempt.prepared import PREPARED
@@ -20,12 +23,19 @@ from ..scenes import Scene, claimant, reservation, user
 
 _AMOUNT = st.sampled_from(["0", "1", "2", "1500m", "3", "100u"])
 
+_GPUS = st.sampled_from(["0", "1", "2"])
+
+_GPU_CLASS = {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": "x.io/gpu"}}
+
 _IGNORED = {"ignoredResources": ["x.io/gpu"]}
 
 
 @st.composite
 def _scene(draw: st.DrawFn) -> tuple[Scene, Any]:
     nodes = [node(f"n{i}", cpu=draw(st.sampled_from(["2", "4", "6"])), pods="3") for i in range(3)]
+    for each in nodes:
+        if draw(st.booleans()):
+            each.status.allocatable = {**each.status.allocatable, "x.io/gpu": draw(_GPUS)}
     objects: list[Any] = []
     for i in range(draw(st.integers(0, 5))):
         where = f"n{draw(st.integers(0, 2))}"
@@ -49,13 +59,16 @@ def _scene(draw: st.DrawFn) -> tuple[Scene, Any]:
     objects.extend(pod(f"p{i}", draw(_AMOUNT), "1Gi", f"n{i}") for i in range(3) if draw(st.booleans()))
     requests = {"cpu": draw(_AMOUNT), "memory": draw(st.sampled_from(["0", "1Gi"]))}
     if draw(st.booleans()):
-        requests["x.io/gpu"] = draw(st.sampled_from(["0", "1", "2"]))
+        requests["x.io/gpu"] = draw(_GPUS)
     wanted = claimant(
         "x",
         affinity=draw(st.sampled_from([None, ""])),
         containers=[{"name": "c", "resources": {"requests": requests}}],
     )
-    return Scene(nodes, objects, args=_IGNORED if draw(st.booleans()) else {}), wanted
+    scene = Scene(nodes, objects, args=_IGNORED if draw(st.booleans()) else {})
+    if draw(st.booleans()):
+        scene.cluster.late_store(DeviceClass).apply(decode(DeviceClass, _GPU_CLASS))
+    return scene, wanted
 
 
 @settings(max_examples=150, deadline=None)
@@ -67,10 +80,15 @@ def test_arrays_and_scalars_find_the_same_reservations_fit_for_the_same_reasons(
     state, _ = scene.find(wanted)
     prepared = state.read(PREPARED)
     assert prepared is not None
-    ignores = scene.args.ignores
-    matchable, node_filter = scene.plugin.withheld.matchable, NodeFilter(ignores, scene.plugin.withheld)
+    ignores, classes = scene.args.ignores, scene.cluster.shared(DeviceClasses)
+    matchable, node_filter = (
+        scene.plugin.withheld.matchable,
+        NodeFilter(ignores, scene.plugin.withheld, classes),
+    )
     nodes = scene.plugin.transform_nodes(state, wanted, scene.nodes)
-    found = arrays.fits(prepared, nodes, matchable, ignores, skip_node_if_alone=skips, skip_node=skips)
+    found = arrays.fits(
+        prepared, nodes, matchable, ignores, classes.class_of, skip_node_if_alone=skips, skip_node=skips
+    )
     totals = arrays.scores(prepared, matchable, found.slots, scene.cluster.nodes)
     requirements, lacking = prepared.requirements, found.shortage
     assert len(found.at) == len(prepared.matches.slots)
@@ -117,7 +135,7 @@ def test_every_node_gets_the_status_of_the_filter_of_single_nodes(made: tuple[Sc
     state, _ = scene.find(wanted)
     prepared = state.read(PREPARED)
     assert prepared is not None
-    node_filter = NodeFilter(scene.args.ignores, scene.plugin.withheld)
+    node_filter = NodeFilter(scene.args.ignores, scene.plugin.withheld, scene.cluster.shared(DeviceClasses))
     nodes = scene.plugin.transform_nodes(state, wanted, scene.nodes)
     verdict = scene.plugin.filter_nodes(state, wanted, nodes)
     for index in range(len(nodes)):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.api.reserve_pod import new_reserve_pod
+from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.scheduling.interface import Plugin, ReservationInfo
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -177,7 +178,7 @@ def test_nodes_and_reservations_are_chosen_as_one_by_one(seed: int, strict: int)
     state, _ = scene.find(wanted)
     prepared = state.read(PREPARED)
     assert prepared is not None
-    node_filter = NodeFilter(lambda _: False, scene.plugin.withheld)
+    node_filter = NodeFilter(lambda _: False, scene.plugin.withheld, scene.cluster.shared(DeviceClasses))
     shown = scene.plugin.transform_nodes(state, wanted, scene.nodes)
     verdict = scene.plugin.filter_nodes(state, wanted, shown)
     assert scene.plugin.pre_score(state, wanted, shown).code.label in ("Success", "Skip")

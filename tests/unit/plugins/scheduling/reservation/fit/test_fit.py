@@ -174,6 +174,11 @@ class TestOnANode:
         wanted = {"cpu": 4000, GPU: 5}
         assert lacking_on_node(wanted, self.NODE, lambda name: name in (GPU, "cpu")) == ["cpu"]
 
+    def test_what_kube_scheduler_allocates_on_a_node_is_not_compared(self) -> None:
+        node = NodeAmounts({"cpu": 4000, "pods": 3}, {}, 0, {}, [GPU])
+        assert lacking_on_node({"cpu": 1, GPU: 5}, node, none_ignored) == []
+        assert lacking_on_node({"cpu": 4001, GPU: 5}, node, none_ignored) == ["cpu"]
+
     def test_a_node_with_less_than_nothing_refuses_what_requests_anything(self) -> None:
         node = NodeAmounts({"cpu": 4000, "pods": 3}, {"memory": 1}, 0, {})
         assert lacking_on_node({"cpu": 1}, node, none_ignored) == ["memory"]
