@@ -13,6 +13,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import Code, Status
+from koordpy_plugins.scheduling.stock.noderesourcesfit.args import NodeResourcesFitArgs
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
 from tests.unit.scheduling.worlds import node, pod
 
@@ -40,7 +41,7 @@ class World:
 
     def __init__(self, *bound: Pod, has_class: bool = True) -> None:
         self.cluster = Cluster()
-        self.plugin = NodeResourcesFit(NodeResourcesFit.read_args(None, ""), Handle(self.cluster))
+        self.plugin = NodeResourcesFit(NodeResourcesFitArgs(), Handle(self.cluster))
         for number, offers in enumerate(({}, {GPU: "0", IMPLICIT: "0"}, {GPU: "1"})):
             self.cluster.store(Node).apply(offering(f"n{number}", offers))
         for each in bound:
