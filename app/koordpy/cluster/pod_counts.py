@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 QUERY_BYTES = 12 << 20
 """The budget of kept counts; beyond it those of the least recently used queries are dropped."""
 
+KIND_BYTES = 1 << 20
+"""The budget of kinds without pods; beyond it those that have had none for longest are dropped."""
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -106,21 +109,26 @@ class _Counter:
 class _Counters:
     """Counts of pods, kept current for the queries seen so far."""
 
-    def __init__(self, table: NodeTable, max_bytes: int) -> None:
+    def __init__(self, table: NodeTable, max_bytes: int, kind_bytes: int) -> None:
         self._table = table
         self._kinds: dict[bytes, _Kind] = {}
+        self._without_pods: BoundedLru[bytes, _Kind]
+        self._without_pods = BoundedLru("pod_kinds", kind_bytes, dropped=self._drop_kind)
+        """Kinds that may soon have pods again: many pods get another label when they are bound."""
         self._by_namespace: dict[str, dict[bytes, _Kind]] = {}
         self._counters: BoundedLru[PodMatch, _Counter]
         self._counters = BoundedLru("pod_counts", max_bytes, dropped=self._drop)
 
     def __bool__(self) -> bool:
         """Return whether there is any pod."""
-        return bool(self._kinds)
+        return len(self._kinds) > len(self._without_pods)
 
     def snapshot(self) -> Snapshot:
         """Return the numbers of pods by kind and node."""
         found: Snapshot = {}
         for kind in self._kinds.values():
+            if not kind.rows:
+                continue
             rows = {self._table.name_of(row): number for row, number in kind.rows.items()}
             named = f"{kind.namespace} {sorted(kind.labels.items())} {kind.terminating}"
             at = found.setdefault(named, {})
@@ -172,6 +180,8 @@ class _Counters:
             kind = self._kinds[key] = _Kind(meta.namespace, meta.labels, meta.deletion_timestamp is not None)
             self._by_namespace.setdefault(meta.namespace, {})[key] = kind
             kind.counters = [counter for counter in self._counters if kind.matches(counter.match)]
+        elif not kind.rows:
+            self._without_pods.pop(key)
         kind.rows[row] = kind.rows.get(row, 0) + 1
         for counter in kind.counters:
             counter.add(row, 1, self._table.capacity)
@@ -185,12 +195,15 @@ class _Counters:
             del kind.rows[row]
         for counter in kind.counters:
             counter.add(row, -1, self._table.capacity)
-        if not kind.rows:
-            del self._kinds[key]
-            others = self._by_namespace[kind.namespace]
-            del others[key]
-            if not others:
-                del self._by_namespace[kind.namespace]
+        if not kind.rows and not self._without_pods.put(key, kind, _kind_size(key)):
+            self._drop_kind(key, kind)
+
+    def _drop_kind(self, key: bytes, kind: _Kind) -> None:
+        del self._kinds[key]
+        others = self._by_namespace[kind.namespace]
+        del others[key]
+        if not others:
+            del self._by_namespace[kind.namespace]
 
 
 class PodCounts(DerivedState):
@@ -198,10 +211,12 @@ class PodCounts(DerivedState):
 
     one_per_cluster = True
 
-    def __init__(self, cluster: "Cluster", max_bytes: int = QUERY_BYTES) -> None:
+    def __init__(
+        self, cluster: "Cluster", max_bytes: int = QUERY_BYTES, kind_bytes: int = KIND_BYTES
+    ) -> None:
         super().__init__(cluster)
         table = cluster.nodes
-        self._placed, self._hidden = _Counters(table, max_bytes), _Counters(table, max_bytes)
+        self._placed, self._hidden = (_Counters(table, max_bytes, kind_bytes) for _ in range(2))
         self.at_close(table.on_pods(self._placed.place, self._placed.displace))
         self.at_close(table.hidden.on_pods(self._hidden.place, self._hidden.displace))
 
@@ -229,6 +244,11 @@ class PodCounts(DerivedState):
     def hides(self, match: PodMatch) -> bool:
         """Return whether any hidden pod matches."""
         return bool(self._hidden) and self._hidden.of(match).total > 0
+
+
+def _kind_size(key: bytes) -> int:
+    """Estimate the bytes of a kind."""
+    return 1_000 + 20 * len(key)
 
 
 def _key(pod: Pod) -> bytes:

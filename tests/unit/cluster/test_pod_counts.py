@@ -52,13 +52,18 @@ def play(cluster: Cluster, sequence: list[Any]) -> None:
 
 
 @settings(deadline=None)
-@given(changes, changes, st.lists(st.sampled_from(MATCHES), min_size=1, max_size=12))
+@given(
+    changes,
+    changes,
+    st.lists(st.sampled_from(MATCHES), min_size=1, max_size=12),
+    st.sampled_from([32, 8 * 1700, 1 << 20]),
+)
 def test_counts_are_those_of_the_pods_that_are_there(
-    before: list[Any], after: list[Any], asked: list[PodMatch]
+    before: list[Any], after: list[Any], asked: list[PodMatch], kind_bytes: int
 ) -> None:
     cluster = Cluster()
     table = cluster.nodes
-    counts = cluster.shared(PodCounts, max_bytes=8 * 1700)
+    counts = cluster.shared(PodCounts, max_bytes=8 * 1700, kind_bytes=kind_bytes)
     for sequence in (before, after):
         play(cluster, sequence)
         for match in asked:
@@ -98,3 +103,25 @@ def test_counts_follow_a_table_that_grows() -> None:
         document = {"metadata": metadata, "spec": {"nodeName": f"n{number}"}}
         cluster.store(Pod).apply(decode(Pod, document))
     assert cluster.shared(PodCounts).by_row(match, table.all()).sum() == len(cluster.store(Pod))
+
+
+def test_labels_of_which_all_pods_were_gone_for_a_while_are_counted_among_many_others() -> None:
+    cluster = Cluster()
+    store, table = cluster.store(Pod), cluster.nodes
+    counts = cluster.shared(PodCounts, kind_bytes=8 * 1700)  # some eight sets of labels without pods
+
+    def put(app: str, node: str) -> None:
+        metadata = {"name": app, "namespace": "x", "uid": app, "labels": {"app": app}}
+        store.apply(decode(Pod, {"metadata": metadata, "spec": {"nodeName": node}}))
+
+    put("a", "n0")
+    store.discard("x/a")
+    put("a", "n0")
+    for number in range(20):
+        put(f"b{number}", "n0")
+        store.discard(f"x/b{number}")
+    everything, with_a = MATCHES[0], PodMatch(((None, parse("app=a")),))
+    assert counts.by_row(everything, table.all()).sum() == 1
+    assert counts.by_row(with_a, table.all()).sum() == 1
+    store.discard("x/a")
+    assert counts.by_row(with_a, table.all()).sum() == 0
