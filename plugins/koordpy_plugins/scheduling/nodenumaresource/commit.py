@@ -6,9 +6,11 @@ Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/plugin.go` (`Reserv
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
 from koordpy.api import extension, resource_spec
 from koordpy.api.core import Pod
+from koordpy.api.reservation_annotations import is_ignored_by
 from koordpy.api.resource_status import NUMANodeResource, ResourceStatus
 from koordpy.lib import cpuset
 from koordpy.scheduling.interface import Binding
@@ -31,6 +33,8 @@ from .reservations.reusable import reusable_on
 from .state.ledger import CPULedger
 from .state.pod_allocation import PodAllocation
 
+_NO_CPUS: Final[frozenset[int]] = frozenset()
+
 
 class Commit:
     """Reserve and what follows."""
@@ -46,7 +50,9 @@ class Commit:
             status = self._admission.admit_reserved(state, case, node)
         if not status.is_success:
             return status
-        found, status = self.allocate(state, case)
+        found, _ = self._designated(state, case)
+        if found is None:
+            found, status = self.allocate(state, case)
         if found is None:
             return status
         if not self._is_free(state, case, found):
@@ -55,8 +61,19 @@ class Commit:
         case.state.allocation = found
         return SUCCESS
 
-    def allocate(self, state: CycleState, case: Case) -> Allocated:
-        """Return what a pod gets, None if it needs nothing or the status says why it gets nothing."""
+    def filter_designated(self, state: CycleState, case: Case) -> Status:
+        """Return whether a pod can get its designated allocation.
+
+        Of which matched reservation it may take CPUs is nominated later, so it may of all of them here.
+        """
+        lent = reusable_on(state, case.node.metadata.name).matched_remained_cpus
+        return self.allocate(state, case, lent)[1]
+
+    def allocate(self, state: CycleState, case: Case, lent: frozenset[int] = _NO_CPUS) -> Allocated:
+        """Return what a pod gets, None if it needs nothing or the status says why it gets nothing.
+
+        CPUs in `lent` may be designated ones though a reservation holds them.
+        """
         bind, status = case.binds()
         if not status.is_success or (not bind and case.numa == NUMATopologyPolicy.NONE):
             return None, status
@@ -71,8 +88,27 @@ class Commit:
         nominated = nominated_uid(self._handle, state, case.pod, name)
         found, status = allocate_nominated(request, reusable, nominated)
         if status.is_success and found is None:
-            found, status = allocate_from_node(request, reusable.owners_use, is_designated=True)
+            found, status = allocate_from_node(request, reusable.owners_use, designated_with=lent)
         return found, status
+
+    def _designated(self, state: CycleState, case: Case) -> Allocated:
+        """Return the designated allocation of a pod for which a reservation was nominated since the filters.
+
+        Koordinator keeps what its filter has found, before the reservation is known. Here it is kept while
+        the CPUs are free or the nominated reservation's; otherwise the pod gets what the reservation offers.
+        """
+        name = case.node.metadata.name
+        item = reusable_on(state, name).matched.get(nominated_uid(self._handle, state, case.pod, name) or "")
+        bind, status = case.binds()
+        if case.state.designated is None or item is None or is_ignored_by(case.pod) or not status.is_success:
+            return None, status
+        try:
+            request = case.request(bind=bind, affinity=affinity_of(state, name))
+        except ValueError as error:
+            return None, Status.failed(error)
+        return allocate_from_node(
+            request, reusable_on(state, name).owners_use, designated_with=item.remained_cpus
+        )
 
     def _is_free(self, state: CycleState, case: Case, found: PodAllocation) -> bool:
         """Return whether others hold none of the CPUs but reservations, and pods, that the pod may take from.

@@ -43,7 +43,7 @@ class NodeFilter:
         if case.policies.mismatches(case.state):
             return Status.unresolvable(POLICY_MISMATCH)
         if case.state.designated is not None:
-            return self._commit.allocate(state, case)[1]
+            return self._commit.filter_designated(state, case)
         bind, status = case.binds()
         if not status.is_success:
             return status

@@ -97,16 +97,15 @@ def trim(available: dict[int, Quantities], request: Request, offer: Offer) -> No
 
 
 def allocate_from_node(
-    request: Request, owners_use: NUMAResources, *, is_designated: bool = False
+    request: Request, owners_use: NUMAResources, *, designated_with: frozenset[int] | None = None
 ) -> Allocated:
     """Allocate what no reservation holds.
 
     `owners_use` is what pods have of reservations: it is counted twice, for them and for the reservation.
-    With `is_designated` a designated allocation must be met exactly.
+    With `designated_with` a designated allocation must be met exactly, from these CPUs of reservations too.
     """
-    designated = request.state.designated if is_designated else None
-    if designated is not None:
-        return _allocate_designated(request)
+    if designated_with is not None and request.state.designated is not None:
+        return _allocate_designated(request, designated_with)
     reusable, preemptible = dict(owners_use), frozenset[int]()
     if request.preemptible is not None and request.preemptible.node is not None:
         reusable = request.preemptible.node.resources_with(reusable)
@@ -114,11 +113,11 @@ def allocate_from_node(
     return allocate(request, Offer(reusable, frozenset(), (preemptible,)))
 
 
-def _allocate_designated(request: Request) -> Allocated:
+def _allocate_designated(request: Request, lent: frozenset[int]) -> Allocated:
     """Allocate the designated CPUs and amounts.
 
-    In Koordinator the designated CPUs count as held by one pod less, so two pods may get the same ones. Here
-    they are only preferred.
+    In Koordinator all designated CPUs count as held by one pod less, so two pods may get the same ones. Here
+    only those do that the pod may take from reservations (`lent`).
     """
     designated = request.state.designated
     assert designated is not None
@@ -133,7 +132,7 @@ def _allocate_designated(request: Request) -> Allocated:
         reusable = request.preemptible.node.resources_with(sum_up(reusable))
         preemptible = request.preemptible.node.cpus_with(preemptible)
     required = designated.numa_resources
-    found, status = allocate(request, Offer(reusable, designated.cpus, (preemptible,), required))
+    found, status = allocate(request, Offer(reusable, designated.cpus, (lent, preemptible), required))
     if found is not None and found.cpus != designated.cpus:
         return None, Status.unschedulable(NOT_ENOUGH)
     return found, status
