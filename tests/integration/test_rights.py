@@ -44,6 +44,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.network_topology import manager
+from koordpy.compose import trial_scheduling
 from koordpy.descheduling.proof.moved_pods import ANNOTATION_MOVED
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
@@ -351,6 +352,34 @@ def test_the_role_of_numa_and_devices_is_what_their_plugins_follow_and_declare()
             for verb in ("list", "watch"):
                 needed.add(Request(verb, resource.group, resource.plural, *scope))
     assert refused([*own, *shipped_grants("extender", "koordpy-scheduler")], needed) == []
+    assert unused(own, needed) == []
+
+
+@pytest.mark.parametrize(
+    "component",
+    ["reservations", "gangs-and-quotas", "numa-and-devices", "numa-and-devices-with-gangs-and-quotas"],
+)
+def test_the_worker_may_follow_what_the_profiles_of_a_component_follow(component: str) -> None:
+    """The worker proves evictions with the profiles of the extender (`components/worker-profiles`)."""
+    documents: list[Any] = []
+    folders = [DEPLOY / "kustomize" / "components" / component]
+    profiles = next(folders[0].glob("koordpy-profiles*.yaml"))
+    for folder in folders:
+        included = yaml.safe_load((folder / "kustomization.yaml").read_text()).get("components") or ()
+        folders += [(folder / path).resolve() for path in included]
+        documents += [
+            found for file in folder.glob("rbac.yaml") for found in yaml.safe_load_all(file.read_text())
+        ]
+    found = settings.load(None, {"worker": {"descheduler": {"schedulerConfig": str(profiles)}}})
+    followed = [resource_of(type_) for type_ in trial_scheduling.follows(found)]
+    where = {"configmaps": SYSTEM}
+    needed = {
+        Request(verb, resource.group, resource.plural, where.get(resource.plural, ""))
+        for resource in followed
+        for verb in ("list", "watch")
+    }
+    own = grants_of("koordpy-worker", documents)
+    assert refused([*own, *shipped_grants("worker", "koordpy-worker")], needed) == []
     assert unused(own, needed) == []
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from koordpy.api import extension
 from koordpy.api.core import Pod
-from koordpy.api.scheme import MALFORMED, without_nulls
+from koordpy.api.scheme import MALFORMED
 from koordpy.scheduling.toolkit.scheduling_hint import SchedulingHintState
 
 _KEYS = (extension.ANNOTATION_SCHEDULING_HINT, extension.DEPRECATED_ANNOTATION_SCHEDULING_HINT)
@@ -21,6 +21,7 @@ class _Hint(msgspec.Struct, rename="lower"):
     nodenames: tuple[str, ...] = ()
     preferrednodenames: tuple[str, ...] = ()
     extensions: dict[str, Any] = {}
+    """As they are, null too: the presence of a plugin's name may already be a hint."""
 
 
 def has_hint(pod: Pod) -> bool:
@@ -52,7 +53,6 @@ def _read(text: str) -> SchedulingHintState:
             raise ValueError(f"expected an object, got {text}")
         members = {name.lower(): value for name, value in document.items() if value is not None}
         hint = msgspec.convert(members, _Hint)
-        extensions = without_nulls(hint.extensions)
     except MALFORMED as error:
         raise ValueError(str(error)) from None
-    return SchedulingHintState(hint.nodenames, hint.preferrednodenames, extensions)
+    return SchedulingHintState(hint.nodenames, hint.preferrednodenames, hint.extensions)

@@ -103,6 +103,19 @@ def test_other_plugins_read_their_extension_in_the_state() -> None:
     assert known.extensions == hint["extensions"]
 
 
+def test_an_extension_of_null_is_present_and_null_extensions_are_none() -> None:
+    fw = framework()
+    for hint, extensions in (
+        ({"extensions": {"NodeNUMAResource": None, "DeviceShare": {"a": None}}}, None),
+        ({"extensions": None, "nodeNames": None}, {}),
+    ):
+        state = fw.new_state()
+        fw.run_pre_filter(state, pod(hint), fw.handle.nodes.all())
+        known = state.read(SCHEDULING_HINT)
+        assert known is not None
+        assert known.extensions == (hint["extensions"] if extensions is None else extensions)
+
+
 def test_a_hint_that_a_batch_left_counts_without_an_annotation() -> None:
     fw = framework()
     state = fw.new_state()

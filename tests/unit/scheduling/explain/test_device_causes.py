@@ -1,5 +1,7 @@
 """What the reasons of NUMA nodes and devices mean, and which devices kube-scheduler allocates."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from koordpy.api.device_class import DeviceClass
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.device_classes import DeviceClasses
+from koordpy.scheduling.explain import device_causes as device_causes_module
 from koordpy.scheduling.explain.cause import Cause
 from koordpy.scheduling.explain.device_causes import device_causes, left_causes
 from koordpy.testing.objects import node, pod
@@ -106,3 +109,11 @@ def test_devices_that_kube_scheduler_allocates_are_named(subject: Pod, part: str
 
 def test_nothing_is_said_where_no_plugin_leaves_devices() -> None:
     assert list(left_causes(Cluster(), claimed())) == []
+
+
+def test_the_guide_to_debugging_names_every_cause() -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "debugging.md").read_text()
+    source = Path(device_causes_module.__file__).read_text()
+    causes = set(re.findall(r'"((?:CPU|NUMA|Device|GPU|Joint|Left)[A-Za-z]+)"', source))
+    assert len(causes) > 15
+    assert [cause for cause in sorted(causes) if f"`{cause}`" not in guide] == []
