@@ -186,6 +186,8 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     )
     if latest["message"]:
         to.print(f"  {escape(latest['message'])}")
+    for remark in latest.get("remarks", ()):
+        to.print(f"  {escape(remark)}")
     to.print(f"  {latest['feasibleNodes']} of {latest['evaluatedNodes']} evaluated nodes were feasible")
     for rejection in latest["rejections"]:
         names = ", ".join(rejection["examples"][:3])

@@ -41,6 +41,7 @@ from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.scheduling.coscheduling.topology.selector_counts import SelectorCounts
 from koordpy_plugins.scheduling.deviceshare.adapters.node_locks import NodeLocks
 from koordpy_plugins.scheduling.deviceshare.state.columns import DeviceColumns
+from koordpy_plugins.scheduling.deviceshare.state.free_gpus import FreeGPUs
 from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
 from koordpy_plugins.scheduling.deviceshare.templates import GPUSharedResourceTemplates
 from koordpy_plugins.scheduling.elasticquota.state.settings import QuotaSettings
@@ -262,6 +263,7 @@ CASES: dict[type[DerivedState], Case] = {
     NodeLocks: Case(lambda cluster: cluster.shared(NodeLocks)),
     DeviceLedger: Case(lambda cluster: cluster.shared(DeviceLedger), reserve_devices),
     DeviceColumns: Case(lambda cluster: cluster.shared(DeviceColumns)),
+    FreeGPUs: Case(lambda cluster: cluster.shared(FreeGPUs)),
     GPUSharedResourceTemplates: Case(lambda cluster: cluster.shared(GPUSharedResourceTemplates, "x", "c0")),
 }
 

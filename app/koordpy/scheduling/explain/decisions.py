@@ -47,6 +47,9 @@ Listener = Callable[["Decision", Step], None]
 MOST_REJECTIONS = 200
 """Distinct rejections that are kept of an attempt that is condensed."""
 
+MOST_REMARKS = 16
+"""Remarks of plugins that are kept of an attempt."""
+
 KEPT = 200
 """Attempts that are remembered by default."""
 
@@ -83,6 +86,8 @@ class DecisionModel(OutputModel):
     """The Reservation to be placed, whose UID is the pod's name; empty for a pod."""
     allocated_reservation: str
     """The Reservation whose resources the pod was bound with; empty for none."""
+    remarks: list[str]
+    """What plugins say of what they allocated: who chose it, say."""
     milliseconds: dict[str, float]
 
 
@@ -125,6 +130,7 @@ class Decision:
         """The only node that filter returned to kube-scheduler; empty if koordpy did not choose."""
         self.evaluated_for = ""
         self.allocated_reservation = ""
+        self.remarks: Sequence[str] = ()
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
         self._tell: Listener = _ignore
@@ -142,9 +148,10 @@ class Decision:
         if result in ENDS:
             self.state = None
 
-    def bound(self, node: str, annotations: Mapping[str, str]) -> None:
-        """Record that the pod is bound with these annotations."""
+    def bound(self, node: str, annotations: Mapping[str, str], remarks: Sequence[str] = ()) -> None:
+        """Record that the pod is bound with these annotations, and what plugins remark."""
         self.allocated_reservation = allocated_name(annotations)
+        self.remarks = tuple(cut(remark) for remark in remarks[:MOST_REMARKS])
         self.become("bound", node)
 
     def fail(self, result: Outcome, status: Status) -> None:
@@ -207,6 +214,7 @@ class Decision:
             evaluated_for=self.evaluated_for,
             reservation=self.reservation,
             allocated_reservation=self.allocated_reservation,
+            remarks=list(self.remarks),
             milliseconds=self.milliseconds,
         )
 

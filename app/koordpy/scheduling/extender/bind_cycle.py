@@ -354,7 +354,7 @@ class BindCycle:
                 self.held.hold_again(attempt.pod, node_name)
             result = "unschedulable" if status.is_rejected else "error"
         else:
-            decision.bound(node_name, placement.binding.annotations)
+            decision.bound(node_name, placement.binding.annotations, placement.binding.remarks)
             self.held.bound(attempt.pod.metadata.uid)
             placement.post_bind()
             now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun

@@ -110,6 +110,7 @@ class Framework:
         self.are_relative = scores.are_relative
         self.weights = scores.weights
         """The weights of the Score plugins."""
+        self.gpu_choosers = scores.gpu_choosers
         binds = BindPhase(by_point, handle.cluster, gates, profile_name, self.reservations.nominator)
         self.nominate_reservation = binds.nominate_reservation
         self.delete_nominated_reservation = binds.delete_nominated_reservation

@@ -16,6 +16,7 @@ from koordpy.scheduling.interface import (
     Score,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.gpus import ChooseGPU
 from koordpy.scheduling.interface.outcome import Scores
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
@@ -39,6 +40,9 @@ class ScorePhase:
         self._normalizing = [
             name for name, plugin, _ in self._score if type(plugin).normalize_scores is not _AS_THEY_ARE
         ]
+        choosing = [(name, plugin) for name, plugin in enabled.at("score", ChooseGPU) if name in self.weights]
+        self.gpu_choosers = sorted(choosing, key=lambda named: -self.weights[named[0]])
+        """The plugins that choose GPUs, those with the largest weight first."""
         self.replaces_before_score = bool(self._before_score)
         """Whether any plugin may score another pod, or other nodes."""
 

@@ -47,7 +47,8 @@ class Binding:
     Annotations travel with the node in one write. Labels, which a Binding carries only behind a gate of the
     API server, take one more write just before: a patch of those that differ. It is reverted if the pod is
     not bound. A plugin that sets labels declares the right to get and patch pods. The same holds for
-    annotations that the pod has and must not keep: `dropped` names them.
+    annotations that the pod has and must not keep: `dropped` names them. `remarks` are sentences for the
+    record of the decision (`koordpy why`), written nowhere: who chose what was allocated, say.
     """
 
     pod: Pod
@@ -55,6 +56,7 @@ class Binding:
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
+    remarks: list[str] = field(default_factory=list)
 
 
 class PreBind:

@@ -1,8 +1,8 @@
 """GPUs of nodes as columns, one by one in milli-GPU, for plugins that score nodes by them.
 
-Whoever accounts for the GPUs of a cluster writes `GPUS` and `GPU_REQUEST` into the state of an attempt before
-Score; plugins that score by GPUs read them there and never ask who that was. Rows are those of the node table
-(`NodeSet.rows`).
+Whoever accounts for the GPUs of a cluster (DeviceShare does) writes `GPUS` and `GPU_REQUEST` into the state
+of an attempt before Score; plugins that score by GPUs read them there and never ask who that was. Rows are
+those of the node table (`NodeSet.rows`).
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,15 @@ NO_GPU = -1
 
 @dataclass(frozen=True, slots=True)
 class GPURequest:
-    """What a pod requests: milli-CPU, and a number of GPUs with so many milli-GPU of each."""
+    """What a pod requests: milli-CPU, and a number of GPUs with so many milli-GPU of each.
+
+    Where compute and memory of a GPU are requested apart, the larger share counts.
+    """
 
     cpu: int
     count: int = 0
     milli: int = 0
-    """Of each GPU, 0 to 1000; less than 1000 only with one GPU."""
+    """Of each GPU, 0 to 1000."""
     models: frozenset[str] = frozenset()
     """The models that the GPUs may be of; empty: any."""
 
@@ -47,9 +50,10 @@ class GPUColumns:
     """What nodes have left, with a row per node. Read only."""
 
     cpu_free: Int64
-    """(rows,) milli-CPU that no pod requests."""
+    """(rows,) milli-CPU that no pod requests; less than 0 where pods request more than there is."""
     free: Int64
-    """(rows, GPUs) milli-GPU of each GPU that no pod requests, by minor; `NO_GPU` beyond the node's last."""
+    """(rows, GPUs) milli-GPU of each GPU that no pod requests, by minor; `NO_GPU` for those that the node
+    does not have, or that are not healthy. Of compute and memory the smaller share counts."""
     model: Int64
     """(rows,) index into `models`, -1 for nodes without GPUs or of unknown model."""
     models: Sequence[str]
@@ -67,17 +71,21 @@ class GPUColumns:
 class ChooseGPU:
     """May be implemented by a plugin with Score: on which GPU of the chosen node a pod goes that shares one.
 
-    Pods with whole GPUs get the first free ones. Without a plugin that chooses, a pod that shares a GPU gets
-    the one with the least left that suffices, of equal ones the first.
+    Of several such plugins that are enabled at Score the one with the largest weight chooses, of equal ones
+    the first that does. What a reservation holds for the pod, a recorded allocation and the pod's own hints
+    come before the choice, and a GPU that turns out not to suffice is replaced. For pods with whole GPUs no
+    plugin is asked: they get the first free ones, unless places or partitions say otherwise. Without a
+    choice, a pod that shares a GPU gets what whoever accounts for GPUs prefers: DeviceShare by its scoring
+    strategy, `koordpy simulate` the one with the least left that suffices, of equal ones the first.
     """
 
-    def choose_gpu(self, state: CycleState, pod: Pod, row: int) -> int:
-        """Return the minor of a GPU with at least the request left."""
+    def choose_gpu(self, state: CycleState, pod: Pod, row: int) -> int | None:
+        """Return the minor of a GPU with at least the request left; None to leave the choice to others."""
         raise NotImplementedError
 
 
 GPUS: StateKey[GPUColumns] = StateKey("koordpy.dev/gpus")
-"""The columns of all nodes, as they are now."""
+"""The columns of all nodes, as they are now: what-ifs do not change them."""
 
 GPU_REQUEST: StateKey[GPURequest] = StateKey("koordpy.dev/gpu-request")
-"""What the pod of the attempt requests; also of pods without GPUs."""
+"""What the pod of the attempt requests; also of pods without GPUs. Absent where that depends on the node."""

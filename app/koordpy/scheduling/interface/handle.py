@@ -21,6 +21,7 @@ from .debug_flags import DebugFlags
 from .extenders import PreemptExtender
 from .failure import Failure, FailureHandler
 from .gates import scheduling_gates
+from .gpus import ChooseGPU
 from .node_info import NodeInfo
 from .nominator import Nominator
 from .numa import NUMATopologyHintProvider
@@ -53,6 +54,11 @@ class WhatIf(Protocol):
     @property
     def numa_hint_providers(self) -> Sequence[NUMATopologyHintProvider]:
         """The plugins that provide NUMA hints to a `TopologyManager`."""
+        ...
+
+    @property
+    def gpu_choosers(self) -> Sequence[tuple[str, ChooseGPU]]:
+        """The plugins with Score that choose GPUs, with their names, those with the largest weight first."""
         ...
 
     def new_state(self) -> CycleState:
@@ -176,6 +182,14 @@ class Handle:
         self._framework = framework
 
     # --- what other plugins know -----------------------------------------------------------------
+
+    @property
+    def gpu_choosers(self) -> Sequence[tuple[str, ChooseGPU]]:
+        """The plugins that choose the GPU of a pod that shares one, with their names; the first decides.
+
+        There are none without a framework.
+        """
+        return () if self._framework is None else self._framework.gpu_choosers
 
     @property
     def reservations(self) -> ReservationCache:

@@ -1,10 +1,10 @@
 """One run: pods arrive one by one, a policy picks a node for each that fits anywhere, none ever leaves.
 
 This is the cycle of the scheduling framework without what the experiment does not have (queues, binding,
-other plugins): the filter is that of `Fleet`, then PreScore, Score and its normalisation of the policy's
-plugin are called as the framework calls them. Of equally good nodes the first is taken, in an order that is
-drawn at the beginning. Random numbers are Go's, drawn in the order in which the simulator of the paper's
-authors draws them, so that a seed means the same pods and the same order of nodes there and here.
+other plugins): the filter is that of `Fleet`, and a framework with the policy's plugin alone scores the nodes
+that are left. Of equally good nodes the first is taken, in an order that is drawn at the beginning. Random
+numbers are Go's, drawn in the order in which the simulator of the paper's authors draws them, so that a seed
+means the same pods and the same order of nodes there and here.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +19,10 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.node_set import NodeSet
 from koordpy.lib.go_random import GoRandom
-from koordpy.scheduling.interface import PreScore, Score
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface import Score
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.interface.gpus import GPU_REQUEST, GPUS, ChooseGPU
+from koordpy.scheduling.interface.gpus import GPU_REQUEST, GPUS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.plugin import Plugin
 from koordpy.scheduling.toolkit.gpu_fragments import TYPICAL_PODS, TypicalPods
@@ -85,7 +86,10 @@ class Experiment:
         if rows != list(range(len(nodes))):
             raise ValueError("nodes: expected names that differ")
         self._table = table
-        self.plugin = policy.make(Handle(cluster, rng=self.rng), args)
+        handle = Handle(cluster, rng=self.rng)
+        self.plugin = policy.make(handle, args)
+        points = {"pre_score": [self.plugin], "score": [self.plugin]}
+        self._framework = Framework(policy.name, [self.plugin], points, {}, handle)
         self._pods: dict[Request, core.Pod] = {}
         self._order = np.arange(len(nodes))
 
@@ -117,22 +121,18 @@ class Experiment:
         row = int(rows[0]) if len(rows) == 1 else self._best(state, pod, rows)
         gpu = None
         if request.gpu.is_shared:
-            if isinstance(self.plugin, ChooseGPU):
-                gpu = self.plugin.choose_gpu(state, pod, row)
-            else:
+            for _, chooser in self._framework.gpu_choosers:
+                gpu = chooser.choose_gpu(state, pod, row)
+            if gpu is None:
                 gpu = self.fleet.tightest(request.gpu, row)
         self.fleet.place(request, row, gpu)
         return row
 
     def _best(self, state: CycleState, pod: core.Pod, rows: Int64) -> int:
-        nodes, plugin = NodeSet.of_rows(self._table, rows), self.plugin
-        assert isinstance(plugin, Score)
-        if isinstance(plugin, PreScore):
-            status = plugin.pre_score(state, pod, nodes)
-            if not status.is_success:
-                raise RuntimeError(f"{self.plugin.name}: PreScore: {status}")
-        scores = plugin.normalize_scores(state, pod, plugin.score_nodes(state, pod, nodes))
-        best = np.flatnonzero(scores == scores.max())
+        scores, status = self._framework.run_score(state, pod, NodeSet.of_rows(self._table, rows))
+        if scores is None:
+            raise RuntimeError(f"{self.plugin.name}: {status.message}")
+        best = np.flatnonzero(scores.total == scores.total.max())
         return int(rows[best[self._order[rows[best]].argmin()]])
 
     def _pod(self, request: Request) -> core.Pod:

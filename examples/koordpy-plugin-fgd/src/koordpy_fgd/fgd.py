@@ -85,14 +85,14 @@ class FGD(Plugin, Score, ChooseGPU):
         scores: Int64 = known.score[nodes.rows]
         return scores
 
-    def choose_gpu(self, state: CycleState, pod: Pod, row: int) -> int:
-        """Return the GPU by which the node has its score."""
+    def choose_gpu(self, state: CycleState, pod: Pod, row: int) -> int | None:
+        """Return the GPU by which the node has its score; None where nodes are equal, or none suffices."""
         columns, request = state.read(GPUS), state.read(GPU_REQUEST)
         typical = self._typical or state.read(TYPICAL_PODS)
-        assert columns is not None
-        assert request is not None
-        assert typical
-        return int(self._up_to_date(columns, request, typical, np.array([row])).gpu[row])
+        if columns is None or request is None or not typical:
+            return None
+        gpu = int(self._up_to_date(columns, request, typical, np.array([row])).gpu[row])
+        return gpu if columns.free[row, gpu] >= request.milli else None
 
     def _up_to_date(self, of: GPUColumns, request: GPURequest, typical: TypicalPods, rows: Int64) -> _Known:
         size, table = len(of.generation), self._table

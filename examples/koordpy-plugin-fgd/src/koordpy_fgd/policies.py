@@ -10,7 +10,7 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.interface import MAX_NODE_SCORE, Plugin, Score
+from koordpy.scheduling.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin, Score
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gpus import (
     GPU_REQUEST,
@@ -54,12 +54,13 @@ class Random(GPUPolicy, ChooseGPU):
         scores[self.handle.rng.randrange(len(rows))] = MAX_NODE_SCORE
         return scores
 
-    def choose_gpu(self, state: CycleState, pod: Pod, row: int) -> int:
-        """Return any GPU that has enough left."""
+    def choose_gpu(self, state: CycleState, pod: Pod, row: int) -> int | None:
+        """Return any GPU that has enough left; None without GPUs, or if none has."""
         columns, request = state.read(GPUS), state.read(GPU_REQUEST)
-        assert columns is not None
-        assert request is not None
-        return int(self.handle.rng.choice(np.flatnonzero(columns.free[row] >= request.milli).tolist()))
+        if columns is None or request is None:
+            return None
+        sufficient = np.flatnonzero(columns.free[row] >= request.milli).tolist()
+        return int(self.handle.rng.choice(sufficient)) if sufficient else None
 
 
 class DotProd(GPUPolicy):
@@ -72,7 +73,7 @@ class DotProd(GPUPolicy):
         product = columns.cpu_free[rows] / LARGEST_CPU * (request.cpu / LARGEST_CPU)
         product += columns.free_total(rows) / LARGEST_GPUS * (request.total / LARGEST_GPUS)
         scores: Int64 = (MAX_NODE_SCORE * (1 - product / 2)).astype(np.int64)
-        return scores
+        return _limited(scores)
 
 
 class GpuClustering(GPUPolicy):
@@ -85,12 +86,13 @@ class GpuClustering(GPUPolicy):
         if not request.count:
             return np.zeros(len(rows), np.int64)
         kinds = columns.pods[rows] > 0
-        with_kind = kinds[:, 0 if request.is_shared else request.count]
+        kind = 0 if request.is_shared else request.count
+        with_kind = kinds[:, kind] if kind < kinds.shape[1] else np.zeros(len(rows), np.bool_)
         alone = np.where(with_kind, kinds.sum(axis=1) == 1, ~kinds.any(axis=1))
         quarter = MAX_NODE_SCORE // 4
         fullness = quarter * (LARGEST_GPUS - columns.free_total(rows)) // LARGEST_GPUS
         scores: Int64 = fullness + quarter * (2 * with_kind + alone)
-        return scores
+        return _limited(scores)
 
 
 class GpuPacking(GPUPolicy):
@@ -134,3 +136,9 @@ class BestFit(GPUPolicy):
         lowest, spread = scores.min(), scores.max() - scores.min()
         normal: Int64 = (scores - lowest) * MAX_NODE_SCORE // spread if spread else np.zeros_like(scores)
         return normal
+
+
+def _limited(scores: Int64) -> Int64:
+    """Limit scores to 0..100: nodes may be larger than those of the paper, or overcommitted."""
+    limited: Int64 = scores.clip(MIN_NODE_SCORE, MAX_NODE_SCORE)
+    return limited

@@ -7,7 +7,7 @@ from typing import Final
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
-from koordpy.api.device_allocations import text
+from koordpy.api.device_allocations import DeviceAllocations, text
 from koordpy.api.extension import ANNOTATION_DEVICE_ALLOCATED, ANNOTATION_RESERVATION_RESIZE_ALLOCATABLE
 from koordpy.api.meta import ObjectMeta
 from koordpy.api.reserve_pod import resized
@@ -19,7 +19,9 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .adapters.adapter import DevicePluginAdapter
 from .adapters.vendors import AdaptionError
+from .allocation.requests import GPU
 from .attempt.allocated import Allocated, allocated_to, forget_allocated, set_allocated
+from .attempt.gpu_choice import ChoiceError, GPUChoice, GPUChoices
 from .attempt.placing import DevicePlacing
 from .attempt.prepared import Prepared
 from .state.ledger import DeviceLedger
@@ -31,8 +33,10 @@ ADAPTION_GATE: Final = "DevicePluginAdaption"
 class DeviceCommit:
     """Takes devices from the ledger, and gives them back."""
 
-    def __init__(self, handle: Handle, ledger: DeviceLedger, placing: DevicePlacing) -> None:
-        self._handle, self._ledger, self._placing = handle, ledger, placing
+    def __init__(
+        self, handle: Handle, ledger: DeviceLedger, placing: DevicePlacing, choices: GPUChoices
+    ) -> None:
+        self._handle, self._ledger, self._placing, self._choices = handle, ledger, placing, choices
         self._devices = handle.cluster.store(Device)
         self._adapter = DevicePluginAdapter(handle)
 
@@ -41,12 +45,11 @@ class DeviceCommit:
         uid, node_name = pod.metadata.uid, node.metadata.name
         known = allocated_to(state, uid, node_name)
         if known is None:
-            found, status = self._placing.allocate(state, prepared, pod, node, reserving=False)
+            known, status = self._allocate(state, prepared, pod, node, reserving=False)
             if not status.is_success:
                 return pod, status
-            if found is None:
+            if known is None:
                 return resized(pod, {}), SUCCESS
-            known = Allocated(node_name, found)
             set_allocated(state, uid, known)
         return resized(pod, total(known.devices)), SUCCESS
 
@@ -55,14 +58,27 @@ class DeviceCommit:
         uid, node_name = pod.metadata.uid, node.metadata.name
         known = allocated_to(state, uid, node_name)
         if known is None or known.reserved:
-            found, status = self._placing.allocate(state, prepared, pod, node, reserving=True)
-            if not status.is_success or found is None:
+            known, status = self._allocate(state, prepared, pod, node, reserving=True)
+            if not status.is_success or known is None:
                 return status
-            known = Allocated(node_name, found)
         self._ledger.reserve(node_name, pod.metadata.key, known.devices)
         known.reserved = True
         set_allocated(state, uid, known)
         return SUCCESS
+
+    def _allocate(
+        self, state: CycleState, prepared: Prepared, pod: Pod, node: Node, *, reserving: bool
+    ) -> tuple[Allocated | None, Status]:
+        """Return what the pod gets, with the GPU that a plugin chooses, if that can give the request."""
+        try:
+            choice = self._choices.choice(state, prepared, pod, node)
+        except ChoiceError as error:
+            return None, Status.failed(error)
+        minor = None if choice is None else choice.minor
+        found, status = self._placing.allocate(state, prepared, pod, node, reserving=reserving, gpu=minor)
+        if not status.is_success or found is None:
+            return None, status
+        return Allocated(node.metadata.name, found, remark=_remark(found, choice)), SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Give back what was taken."""
@@ -90,6 +106,8 @@ class DeviceCommit:
             return Status.failed(f'device.scheduling.koordinator.sh "{node_name}" not found')
         devices = known.devices = with_ids(known.devices, device)
         binding.annotations[ANNOTATION_DEVICE_ALLOCATED] = text(devices)
+        if known.remark:
+            binding.remarks.append(known.remark)
         gates = self._handle.gates
         if ADAPTION_GATE in gates and gates.enabled(ADAPTION_GATE):
             try:
@@ -112,3 +130,14 @@ class DeviceCommit:
             return Status.failed(error)
         binding.annotations[ANNOTATION_RESERVATION_RESIZE_ALLOCATABLE] = written
         return SUCCESS
+
+
+def _remark(found: DeviceAllocations, choice: GPUChoice | None) -> str:
+    """Return who chose the GPU of a pod that shares one, if a plugin was asked."""
+    if choice is None:
+        return ""
+    minors = [each.minor for each in found.get(GPU, ())]
+    if minors == [choice.minor]:
+        return f"{choice.plugin} chose GPU {choice.minor}"
+    got = ", ".join(map(str, minors))
+    return f"DeviceShare chose GPU {got}: GPU {choice.minor}, the choice of {choice.plugin}, does not suffice"

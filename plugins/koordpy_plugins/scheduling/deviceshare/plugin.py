@@ -55,6 +55,7 @@ from koordpy.scheduling.toolkit.reservation_normalize import normalize_of_nodes
 from . import hints, preemption, waking
 from .args import DeviceShareArgs
 from .attempt.all_nodes import AllNodes
+from .attempt.gpu_choice import GPUChoices
 from .attempt.placing import DevicePlacing
 from .attempt.preparation import Preparation
 from .attempt.prepared import PREPARED
@@ -66,6 +67,7 @@ from .rights import RIGHTS
 from .scoring import make_scorer
 from .service import DeviceService
 from .state.columns import DeviceColumns
+from .state.free_gpus import FreeGPUs
 from .state.ledger import DeviceLedger
 from .templates import GPUSharedResourceTemplates
 
@@ -138,7 +140,8 @@ class DeviceShare(
         )
         self._preparation = Preparation(handle, self.name, templates, config.matched_resources)
         self._restoring = Restoring(self.ledger)
-        self._commit = DeviceCommit(handle, self.ledger, self._placing)
+        self._choices = GPUChoices(handle, cluster.shared(FreeGPUs))
+        self._commit = DeviceCommit(handle, self.ledger, self._placing, self._choices)
         self._service = DeviceService(self.ledger)
         handle.on_forget(self._commit.forget)
 
@@ -166,8 +169,9 @@ class DeviceShare(
         )
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Read what the pod asks; skip one that requests no devices."""
+        """Read what the pod asks, and show what GPUs have left; skip a pod that requests no devices."""
         prepared, status = self._preparation.prepare(state, pod)
+        self._choices.show(state, pod, prepared)
         if prepared is None:
             state.delete(PREPARED)
             return None, status

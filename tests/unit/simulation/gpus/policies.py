@@ -12,7 +12,7 @@ class Emptiest(Plugin, Score):
     name = "Emptiest"
 
     def score_nodes(self, state, pod, nodes):
-        return state.read(GPUS).free_total(nodes.rows)
+        return state.read(GPUS).free_total(nodes.rows) // 100
 
 
 class Equal(Plugin, Score, ChooseGPU):

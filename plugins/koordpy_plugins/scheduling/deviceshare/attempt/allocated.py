@@ -8,11 +8,12 @@ from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 
 @dataclass(slots=True)
 class Allocated:
-    """Devices of a node. `reserved` means that the ledger has them."""
+    """Devices of a node. `reserved` means that the ledger has them; `remark` says who chose them."""
 
     node_name: str
     devices: DeviceAllocations
     reserved: bool = False
+    remark: str = ""
 
 
 _ALLOCATED: StateKey[dict[str, Allocated]] = StateKey("koordpy.dev/allocated-devices")

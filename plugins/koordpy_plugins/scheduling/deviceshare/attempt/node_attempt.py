@@ -9,6 +9,7 @@ from koordpy.scheduling.interface.status import Status
 
 from ..allocation.allocator import allocate, score
 from ..allocation.counting import Wanted, wanted_on
+from ..allocation.requests import GPU
 from ..amounts import NONE, Minors, NodeAmounts, total
 from ..reservations.restored import RestoredNode
 from ..scoring import Scorer
@@ -47,6 +48,10 @@ class NodeAttempt:
     def preemptible_of(self, reservation_uid: str) -> NodeAmounts:
         """Return what removed pods held of a reservation."""
         return self.prepared.preemptible_of(self.node.metadata.name, reservation_uid)
+
+    def only_gpu(self, minor: int) -> NodeAmounts:
+        """Return the cap that leaves one of the node's GPUs, with all that is free of it."""
+        return {GPU: {minor: self.devices.total.get(GPU, {}).get(minor, {})}}
 
     def wanted(self) -> tuple[dict[str, Wanted], Status]:
         """Return what the pod wants of each type, or why the node cannot give it."""

@@ -190,11 +190,18 @@ class DevicePlacing:
     # --- allocate --------------------------------------------------------------------------------
 
     def allocate(
-        self, state: CycleState, prepared: Prepared, pod: Pod, node: Node, *, reserving: bool
+        self,
+        state: CycleState,
+        prepared: Prepared,
+        pod: Pod,
+        node: Node,
+        *,
+        reserving: bool,
+        gpu: int | None = None,
     ) -> tuple[DeviceAllocations | None, Status]:
         """Return the devices that the pod gets, None if no devices of the node are known.
 
-        Nothing is taken yet.
+        Nothing is taken yet. The GPU is the given one, if that can give the request.
         """
         attempt = self.attempt(state, prepared, pod, node, scored=True, aligned=self.aligns)
         if attempt is None:
@@ -205,18 +212,22 @@ class DevicePlacing:
             return None, status
         try:
             if not found:
-                found, status = self._from_node(attempt)
+                found, status = self._from_node(attempt, gpu)
                 if not status.is_success:
                     return None, status
             return complete(found, attempt.devices), SUCCESS
         except ValueError as error:
             return None, Status.failed(f"fillGPUTotalMem failed: {error}, node: {node.metadata.name}")
 
-    def _from_node(self, attempt: NodeAttempt) -> tuple[DeviceAllocations, Status]:
+    def _from_node(self, attempt: NodeAttempt, gpu: int | None) -> tuple[DeviceAllocations, Status]:
         """Allocate from what the node has besides reservations; a recorded allocation must be available."""
         free = total(attempt.base, attempt.restored.matched_allocatable)
         designated = attempt.prepared.designated
         if not designated:
+            if gpu is not None:
+                found, status = attempt.allocate(free, cap=attempt.only_gpu(gpu))
+                if status.is_success:
+                    return found, status
             return attempt.allocate(free)
         recorded = complete(designated, attempt.devices)
         cap = {type_: {each.minor: each.resources for each in of_type} for type_, of_type in recorded.items()}
