@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: setup wheel run test lint format e2e bench mutants lock clean
+.PHONY: setup wheel run test lint format binaries e2e bench mutants lock clean
 
 setup: $(STAMP)
 
@@ -40,9 +40,12 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# What end-to-end tests need of Go. Minutes when cold, then found in the user's cache folder.
+binaries: setup
+	$(BIN)/python -m tests.e2e.build
+
 # Two control planes side by side: one alone mostly waits.
-e2e: setup
-	$(BIN)/python -m tests.e2e.controlplane.build
+e2e: binaries
 	$(BIN)/python -m pytest tests/e2e --timeout 1200 -n 2
 
 bench: setup
