@@ -110,30 +110,40 @@ class Experiment:
         assert fleet.columns is columns
         return Run(self.plugin.name, seed, len(pods), unplaced, record.curves())
 
-    def _place(self, request: Request, typical: TypicalPods) -> int | None:
-        rows = self.fleet.fits(request)
-        if not len(rows):
-            return None
-        state, pod = CycleState(), self._pod(request)
+    def candidates(self, request: Request, typical: TypicalPods) -> tuple[CycleState, Int64]:
+        """Return the state of an attempt, and the rows (n,) of the best nodes, which are equally good.
+
+        There are none if the pod fits nowhere.
+        """
+        state, rows = CycleState(), self.fleet.fits(request)
         state.write(GPUS, self.fleet.columns)
         state.write(GPU_REQUEST, request.gpu)
         state.write(TYPICAL_PODS, typical)
-        row = int(rows[0]) if len(rows) == 1 else self._best(state, pod, rows)
-        gpu = None
-        if request.gpu.is_shared:
-            for _, chooser in self._framework.gpu_choosers:
-                gpu = chooser.choose_gpu(state, pod, row)
-            if gpu is None:
-                gpu = self.fleet.tightest(request.gpu, row)
-        self.fleet.place(request, row, gpu)
-        return row
+        if len(rows) > 1:
+            nodes = NodeSet.of_rows(self._table, rows)
+            scores, status = self._framework.run_score(state, self._pod(request), nodes)
+            if scores is None:
+                raise RuntimeError(f"{self.plugin.name}: {status.message}")
+            rows = rows[scores.total == scores.total.max()]
+        return state, rows
 
-    def _best(self, state: CycleState, pod: core.Pod, rows: Int64) -> int:
-        scores, status = self._framework.run_score(state, pod, NodeSet.of_rows(self._table, rows))
-        if scores is None:
-            raise RuntimeError(f"{self.plugin.name}: {status.message}")
-        best = np.flatnonzero(scores.total == scores.total.max())
-        return int(rows[best[self._order[rows[best]].argmin()]])
+    def gpu(self, state: CycleState, request: Request, row: int) -> int | None:
+        """Return the GPU of a node that the pod of an attempt gets; None if it does not share one."""
+        if not request.gpu.is_shared:
+            return None
+        for _, chooser in self._framework.gpu_choosers:
+            chosen = chooser.choose_gpu(state, self._pod(request), row)
+            if chosen is not None:
+                return chosen
+        return self.fleet.tightest(request.gpu, row)
+
+    def _place(self, request: Request, typical: TypicalPods) -> int | None:
+        state, best = self.candidates(request, typical)
+        if not len(best):
+            return None
+        row = int(best[self._order[best].argmin()])
+        self.fleet.place(request, row, self.gpu(state, request, row))
+        return row
 
     def _pod(self, request: Request) -> core.Pod:
         known = self._pods.get(request)

@@ -1,0 +1,1 @@
+from tests.audited import audited as audited
