@@ -5,6 +5,7 @@ account of GPUs is followed step by step. Of equally good nodes the cluster may 
 """
 
 import random
+import re
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ from tests.integration.service.scheduling import scheduling
 from tests.integration.service.stage import Document, Stage, serving, until
 
 PACKAGE = Path(__file__).parents[3] / "examples" / "koordpy-plugin-fgd"
+README = PACKAGE / "README.md"
 MODEL = "node.koordinator.sh/gpu-model"
 PODS = 60
 NODES = [
@@ -89,7 +91,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def profile(policy: str, args: Document, devices: Document) -> Document:
-    """The profile of the package's README: DeviceShare allocates, the policy alone scores."""
+    """As in the package's README: DeviceShare allocates, the policy alone scores."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -236,9 +238,9 @@ async def test_pods_land_where_the_experiment_places_them(
     assert full < 20
 
 
-async def test_why_says_that_the_policy_chose_the_gpu(tmp_path: Path) -> None:
-    args = {"typicalPods": [{"cpu": 1000, "count": 1, "milli": 500, "pods": 1}]}
-    async with running(tmp_path, profile("FGD", args, {})) as stage:
+async def test_with_the_profile_of_the_readme_the_policy_chooses_the_gpu(tmp_path: Path) -> None:
+    [document, *_] = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    async with running(tmp_path, yaml.safe_load(document)) as stage:
         pod = await place(stage, "p", Request(GPURequest(1000, 1, 300), 512))
         [allocated] = device_allocations.of(pod.metadata.annotations)["gpu"]
 
