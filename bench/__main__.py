@@ -28,6 +28,7 @@ NAMES = (
     "metrics",
     "slo",
     "numa_merge",
+    "numa_nodes",
     "audit",
 )
 

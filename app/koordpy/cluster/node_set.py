@@ -71,6 +71,10 @@ class NodeSet:
             return NodeSet(self.table, RowNames(self.table, rows), rows, overlay)
         return NodeSet(self.table, [names[i] for i in indexes.tolist()], rows, overlay)
 
+    def by_row(self) -> "NodeSet":
+        """Return the same nodes, whose names are looked up when they are needed."""
+        return NodeSet(self.table, RowNames(self.table, self.rows), self.rows, self.overlay)
+
     @classmethod
     def of_rows(cls, table: "NodeTable", rows: Int64) -> "NodeSet":
         """Return the nodes of rows (n,), whose names are looked up when they are needed."""

@@ -33,7 +33,7 @@ from .filtering import (
     Victims,
 )
 from .jobs import Job, PlansJobs
-from .numa import NUMATopologyHint, NUMATopologyHintProvider
+from .numa import NUMAHintGroups, NUMATopologyHint, NUMATopologyHintProvider, NUMATopologyHints
 from .plan import PlacementPlan, PlannedPod
 from .plugin import Plugin
 from .providers import APIService, Controller, ControllerProvider
@@ -83,8 +83,10 @@ __all__ = [
     "Filter",
     "FindOneNode",
     "Job",
+    "NUMAHintGroups",
     "NUMATopologyHint",
     "NUMATopologyHintProvider",
+    "NUMATopologyHints",
     "NextPod",
     "NodeTransformer",
     "Permit",

@@ -1,9 +1,11 @@
 """The point that chooses NUMA nodes within a node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
 
 from .cycle_state import CycleState
 from .node_info import NodeInfo
@@ -20,6 +22,26 @@ class NUMATopologyHint:
     score: int = 0
 
 
+NUMATopologyHints = tuple[Mapping[str, Sequence[NUMATopologyHint] | None], Status]
+"""Hints by resource, or why there are none; see `NUMATopologyHintProvider.pod_topology_hints`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NUMAHintGroups:
+    """Nodes for which a provider has the same hints, and on which it answers `allocate` in the same way."""
+
+    numbers: Int64
+    """(n,) the group of each node, -1 for a node that must be asked about by itself."""
+    hints: Sequence[NUMATopologyHints]
+    """By group; groups may share them."""
+    allocate: Callable[[int, NUMATopologyHint], Status]
+    """Answers as `allocate` does, for a group."""
+
+    def pick(self, at: Int64) -> "NUMAHintGroups":
+        """Return the groups of some of the nodes."""
+        return NUMAHintGroups(self.numbers[at], self.hints, self.allocate)
+
+
 class NUMATopologyHintProvider:
     """Provides NUMA hints for a pod on a node, and allocates within the chosen affinity."""
 
@@ -32,9 +54,13 @@ class NUMATopologyHintProvider:
     def has_numa_hints(self, state: CycleState, pod: Pod) -> bool:
         """Return whether it may have hints for a pod, or refuse an affinity, on any node.
 
-        If no provider but one has, that one may find the affinities of all nodes at once.
+        Providers that have none are not asked about all nodes.
         """
         return True
+
+    def numa_hint_groups(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NUMAHintGroups | None:
+        """Return which nodes are alike; None if each must be asked about by itself."""
+        return None
 
     def allocate(self, state: CycleState, affinity: NUMATopologyHint, pod: Pod, node: NodeInfo) -> Status:
         """Check (and store for Reserve) an allocation within an affinity."""

@@ -50,6 +50,10 @@ class ReservationCache(Protocol):
         """
         ...
 
+    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
+        """Return whether `nominated` may find a reservation on any node."""
+        ...
+
     def taken_over(self, state: CycleState, node_name: str) -> Sequence[Pod]:
         """Return the running pods whose resources a Reservation takes over on a node, as chosen in this
         attempt.
@@ -81,6 +85,10 @@ class NoReservations(ReservationCache):
     def nominated(self, pod: Pod, node_name: str, state: CycleState | None = None) -> ReservationInfo | None:
         """Return none."""
         return None
+
+    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
+        """Return false."""
+        return False
 
     def taken_over(self, state: CycleState, node_name: str) -> Sequence[Pod]:
         """Return none."""

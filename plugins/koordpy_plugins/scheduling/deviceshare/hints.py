@@ -16,6 +16,7 @@ from koordpy.scheduling.toolkit.topology_manager import bitmask
 from .allocation.requests import GPU
 from .amounts import total
 from .attempt.node_attempt import NodeAttempt
+from .attempt.prepared import Prepared
 from .attempt.reusable import try_reusable
 from .state.numa_topology import NUMATopology
 
@@ -39,6 +40,15 @@ class _Feasible:
     mask: int
     size: int
     allocations: DeviceAllocations
+
+
+def of_node(attempt: NodeAttempt | None, prepared: Prepared) -> tuple[Hints, Status]:
+    """Return the hints of a node, none if no devices of it are known."""
+    if attempt is None:
+        return {}, SUCCESS
+    if prepared.designated is not None:
+        return designated_hints(prepared.designated, attempt.devices.numa)
+    return topology_hints(attempt, required=prepared.reservation_required)
 
 
 def topology_hints(attempt: NodeAttempt, *, required: bool) -> tuple[Hints, Status]:

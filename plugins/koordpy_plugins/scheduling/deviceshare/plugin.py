@@ -27,6 +27,7 @@ from koordpy.scheduling.interface import (
     ChangeHelps,
     EnqueueExtensions,
     Filter,
+    NUMAHintGroups,
     NUMATopologyHint,
     NUMATopologyHintProvider,
     Plugin,
@@ -219,12 +220,14 @@ class DeviceShare(
         prepared = state.read(PREPARED)
         if prepared is None or not self._placing.aligns:
             return {}, SUCCESS
-        attempt = self._placing.attempt(state, prepared, pod, node.node)
-        if attempt is None:
-            return {}, SUCCESS
-        if prepared.designated is not None:
-            return hints.designated_hints(prepared.designated, attempt.devices.numa)
-        return hints.topology_hints(attempt, required=prepared.reservation_required)
+        return hints.of_node(self._placing.attempt(state, prepared, pod, node.node), prepared)
+
+    def numa_hint_groups(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NUMAHintGroups | None:
+        """Return the same for nodes with the same devices."""
+        prepared = state.read(PREPARED)
+        if prepared is None or not self._placing.aligns:
+            return None
+        return self._all_nodes.hints(state, prepared, pod, nodes)
 
     def has_numa_hints(self, state: CycleState, pod: Pod) -> bool:
         """Return whether the pod requests devices, and these are aligned to NUMA nodes."""

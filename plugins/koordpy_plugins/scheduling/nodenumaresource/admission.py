@@ -59,15 +59,13 @@ class Admission(NUMATopologyHintProvider):
 
         Pods of a job share an attempt's state, and a later one is placed on what an earlier one has left.
         """
-        moment = (
-            int(self._handle.nodes.generation[node.row]),
-            int(self._handle.nodes.pods_generation[node.row]),
-        )
-        if case.state.admitted_at.get(node.name) != moment:
-            (state.read(AFFINITY_STORE) or {}).pop(node.name, None)
+        here = node.alone().nodes
+        store = state.read(AFFINITY_STORE)
+        if store is not None and not case.state.admitted_at.hold(here).all():
+            store.pop(node.name, None)
         status = self.admit(state, case, node)
         if status.is_success:
-            case.state.admitted_at[node.name] = moment
+            case.state.admitted_at.mark(here)
         return status
 
     def admit_reserved(self, state: CycleState, case: Case, node: NodeInfo) -> Status:

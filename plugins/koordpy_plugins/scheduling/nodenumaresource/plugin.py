@@ -9,6 +9,7 @@ Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource`.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,8 +54,9 @@ from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT
 from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 
 from .admission import Admission
+from .all_nodes.arrays import Arrays
+from .all_nodes.other_hints import HintGroups
 from .args import NodeNUMAResourceArgs
-from .arrays import Arrays
 from .attempt import pod_state
 from .attempt.pod_state import POD_STATE, PodState
 from .cases import Case, Cases
@@ -183,20 +185,19 @@ class NodeNUMAResource(
         if found.designated is not None:
             return Verdict.of([self._filter_one(state, found, pod, node) for node in each(nodes)])
         special = {*(state.read(RESTORED) or ()), *found.preemptible}
-        decides = not any(other.has_numa_hints(state, pod) for other in self._other_providers())
-        filtered = self._arrays.filter(state, found, nodes, special, decides_numa=decides)
-        keys, codes, table = filtered.keys, filtered.codes, filtered.reasons
-        for at in np.flatnonzero(filtered.alone).tolist():
-            status = self._filter_one(state, found, pod, NodeInfo(nodes, at))
-            codes[at], keys[at] = status.code, 0
-            if status.reasons:
-                if status.reasons not in table:
-                    table.append(status.reasons)
-                keys[at] = table.index(status.reasons)
-        return Verdict.keyed(codes, keys, table)
+        filtered = self._arrays.filter(state, found, nodes, special, partial(self._other_hints, state, pod))
+        return filtered.verdict(lambda at: self._filter_one(state, found, pod, NodeInfo(nodes, at)))
 
-    def _other_providers(self) -> list[NUMATopologyHintProvider]:
-        return [each for each in self.handle.framework.numa_hint_providers if each is not self]
+    def _other_hints(self, state: CycleState, pod: Pod, nodes: NodeSet) -> HintGroups | None:
+        """Return what other providers have for nodes; None if each node must be asked about by itself."""
+        providers = [
+            each
+            for each in self.handle.framework.numa_hint_providers
+            if each is self or each.has_numa_hints(state, pod)
+        ]
+        others = [each.numa_hint_groups(state, pod, nodes) for each in providers if each is not self]
+        groups = [each for each in others if each is not None]
+        return HintGroups(groups, providers.index(self)) if len(groups) == len(others) else None
 
     def _filter_one(self, state: CycleState, found: PodState, pod: Pod, node: NodeInfo) -> Status:
         return self._filter.filter(state, self._case(found, pod, node), node)

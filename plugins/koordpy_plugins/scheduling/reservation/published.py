@@ -51,6 +51,15 @@ class PublishedReservations(ReservationCache):
                 return known
         return self._nominations.get(pod, node_name)
 
+    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
+        """Return whether Reserve has taken a reservation, or PreScore or an earlier attempt chose any."""
+        prepared = state.read(PREPARED)
+        if prepared is not None and (
+            prepared.assumed is not None or len(prepared.nominated_reservations.rows)
+        ):
+            return True
+        return self._nominations.has(pod)
+
     def taken_over(self, state: CycleState, node_name: str) -> Sequence[Pod]:
         """Return the running pods that a Reservation takes over on a node."""
         prepared = state.read(PREPARED)

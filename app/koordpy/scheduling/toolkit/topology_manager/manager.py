@@ -12,22 +12,21 @@ from koordpy.scheduling.interface.cycle_state import SCHEDULING_PHASE, CycleStat
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
+from .affinities import AffinityStore
 from .policy import NOT_EXCLUSIVE, Exclusive, NUMATopologyPolicy, ProviderHints, merge_hints
-
-AffinityStore = dict[str, NUMATopologyHint]
-"""The affinity chosen on each node, by node name."""
 
 AFFINITY_STORE: StateKey[AffinityStore] = StateKey("koordinator.sh/topology-affinity-store")
 
 
 def init_store(state: CycleState) -> None:
     """Start an attempt without any affinity. What-ifs of the same attempt share the store."""
-    state.write(AFFINITY_STORE, {})
+    state.write(AFFINITY_STORE, AffinityStore())
 
 
 def affinity_of(state: CycleState, node_name: str) -> NUMATopologyHint | None:
     """Return the affinity chosen on a node in this attempt."""
-    return (state.read(AFFINITY_STORE) or {}).get(node_name)
+    store = state.read(AFFINITY_STORE)
+    return None if store is None else store.get(node_name)
 
 
 class TopologyManager:

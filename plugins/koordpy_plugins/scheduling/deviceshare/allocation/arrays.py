@@ -1,8 +1,8 @@
 """Which nodes can give a pod its devices, and how they score: for all nodes at once.
 
-The answers are those of `allocator` for pods without joint allocation, selectors and recorded allocations, on
-nodes without reservations, preemption and NUMA affinity. Rows that the columns cannot hold exactly are named,
-so that the allocator decides them.
+The answers are those of `allocator` for pods without selectors and recorded allocations, and for Filter
+without joint allocation, on nodes without reservations and preemption. Rows that the columns cannot hold
+exactly are named, so that the allocator decides them.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.row_groups import group
 from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 
 from ..scoring import Scorer
 from ..state.columns import MINORS, MISSING, NAMES, DeviceColumns, TypeColumns
 from ..state.exact import UNIT, Exact
 from ..state.gpu_topology import LEVELS
+from ..state.layout import near
 from ..state.partitions import Group, Partition
 from . import reasons
 from .counting import counted
@@ -56,34 +59,56 @@ class _Demand:
 def feasible(columns: DeviceColumns, nodes: NodeSet, requests: Requests) -> Answers | None:
     """Return for each node whether it can give a pod its devices; None if the allocator must decide all."""
     demands = _demands(requests)
-    if demands is None:
+    if demands is None or requests.joint is not None:
         return None
     columns.refresh()
     return _Evaluation(columns, nodes.rows).feasible(demands, requests)
 
 
+def looks(columns: DeviceColumns, nodes: NodeSet, requests: Requests) -> tuple[list[Int64], Bool] | None:
+    """Return numbers (n,) in which nodes are equal from which the allocator takes the same devices.
+
+    Also (n,) the nodes of which that is not known. The allocator has no scorer, and any NUMA nodes. None if
+    all nodes must be considered by themselves.
+    """
+    demands = _demands(requests)
+    if demands is None:
+        return None
+    columns.refresh()
+    return _Evaluation(columns, nodes.rows).looks(demands, requests)
+
+
 def scores(
-    columns: DeviceColumns, nodes: NodeSet, requests: Requests, scorer: Scorer
+    columns: DeviceColumns,
+    nodes: NodeSet,
+    requests: Requests,
+    scorer: Scorer,
+    masks: Int64 | None = None,
 ) -> tuple[Int64, Bool] | None:
     """Return the scores of nodes (n,), not normalised, and which of them are not known (n,).
 
-    Nodes that cannot give the devices have any score, those without devices 0. None if the allocator must
-    decide all.
+    `masks` (n,) are the NUMA nodes whose devices count, `ANY` or None for all. Nodes that cannot give the
+    devices have any score, those without devices 0. None if the allocator must decide all.
     """
     demands = _demands(requests)
     if demands is None or not all(any(name in names for names in NAMES.values()) for name in scorer.weights):
         return None
     columns.refresh()
+    if masks is None:
+        masks = np.full(len(nodes), ANY)
     evaluation = _Evaluation(columns, nodes.rows)
     total = np.zeros(len(nodes.rows), np.int64)
     for type_, demand in demands.items():
-        total += evaluation.score(type_, demand.exact, scorer)
-    return np.where(evaluation.known, total, 0), evaluation.inexact(demands)
+        total += evaluation.score(type_, demand.exact, scorer, masks)
+    unknown = evaluation.inexact(demands) | evaluation.lacks_layout(masks)
+    if requests.joint is not None:
+        unknown |= columns.is_planned.values.take(nodes.rows)
+    return np.where(evaluation.known, total, 0), unknown
 
 
 def _demands(requests: Requests) -> dict[str, _Demand] | None:
     """Return what is wanted by type, None if arrays cannot decide it."""
-    if requests.joint is not None or requests.designated_functions:
+    if requests.designated_functions:
         return None
     found = {}
     for type_, amounts in requests.amounts.items():
@@ -143,19 +168,50 @@ class _Evaluation:
             result |= ~self._of(type_).exact.values.take(self._rows)
         return result & self.known
 
-    def score(self, type_: str, request: Exact, scorer: Scorer) -> Int64:
+    def looks(self, demands: dict[str, _Demand], requests: Requests) -> tuple[list[Int64], Bool]:
+        """Return what the allocator sees of the rows, and which rows (n,) it cannot be known of."""
+        columns, layouts = self._columns, self._columns.layout_id.values.take(self._rows)
+        found: list[Any] = [self.known, layouts, columns.is_planned.values.take(self._rows)]
+        for type_, demand in demands.items():
+            of_type = self._of(type_)
+            fits = self._fitting(type_, demand.exact, of_type.listed).astype(np.int64)
+            sets = (of_type.listed, of_type.free_at_all, of_type.healthy, of_type.used, of_type.known_used)
+            for at, column in enumerate(sets[:3], 1):
+                fits |= column.values.take(self._rows).astype(np.int64) << (MINORS * at)
+            found += [fits, of_type.count.values.take(self._rows)]
+            found += [column.values.take(self._rows) for column in sets[3:]]
+        if GPU in demands and requests.gpu is not None:
+            found += [column.values.take(self._rows) for column in (columns.table_id, columns.honors)]
+            if requests.gpu.enforces_templates:
+                found.append(columns.model_id.values.take(self._rows))
+        return found, self.inexact(demands) | (self.known & (layouts < 0))
+
+    # --- scores ----------------------------------------------------------------------------------
+
+    def lacks_layout(self, masks: Int64) -> Bool:
+        """(n,) of which rows it is not known which devices the NUMA nodes of masks (n,) have."""
+        lacks: Bool = self.known & (masks != ANY) & (self._columns.layout_id.values.take(self._rows) < 0)
+        return lacks
+
+    def score(self, type_: str, request: Exact, scorer: Scorer, masks: Int64) -> Int64:
         """(n,) the score of the devices of a type."""
         of_type = self._of(type_)
-        total = of_type.capacity.values.take(self._rows, axis=0)
-        free = of_type.available.values.take(self._rows, axis=0)
         score = np.zeros(len(self._rows), np.int64)
         weights = np.zeros(len(self._rows), np.int64)
         if not any(request.values()):
             return score
+        chosen = self._near(type_, masks)
         for at, name in enumerate(of_type.names):
             weight = scorer.weights.get(name, 0)
             if weight:
-                capacity, left = total[:, at], free[:, at]
+                if chosen is None:
+                    capacity = of_type.capacity.values[self._rows, at]
+                    left = of_type.available.values[self._rows, at]
+                else:
+                    free = of_type.free_of(self._rows, name)
+                    free[(free < 0) | (free == MISSING)] = 0
+                    capacity = (of_type.total_of(self._rows, name) * chosen).sum(axis=1)
+                    left = (free * chosen).sum(axis=1)
                 requested = np.where(
                     capacity >= left, capacity - left + request.get(name, 0) // UNIT, capacity
                 )
@@ -167,6 +223,21 @@ class _Evaluation:
                 score += weight * (counted_ * 100 // np.maximum(capacity, 1))
                 weights += weight * (capacity != 0)
         return score // np.maximum(weights, 1)
+
+    def _near(self, type_: str, masks: Int64) -> Bool | None:
+        """(n, minors) the devices on the NUMA nodes of masks (n,), None if they are all."""
+        if (masks == ANY).all():
+            return None
+        layouts = self._columns.layout_id.values.take(self._rows)
+        groups, first = group((layouts, masks), len(masks))
+        sets = []
+        for layout, mask in zip(layouts[first].tolist(), masks[first].tolist(), strict=True):
+            if mask == ANY or layout < 0:
+                sets.append((1 << MINORS) - 1)
+            else:
+                sets.append(near(self._columns.layouts.value_of(layout), type_, mask))
+        bits = np.array(sets)[:, None] >> np.arange(MINORS) & 1
+        return bits.astype(np.bool_)[groups]
 
     # --- GPUs ------------------------------------------------------------------------------------
 
@@ -209,8 +280,8 @@ class _Evaluation:
             groups: tuple[Group, ...] | None = None
             if number >= 0:
                 groups = dict(self._columns.tables.value_of(number)).get(wanted.count)
-            for group in (groups or ())[: 1 if wanted.restricted else None]:
-                for bits in {each.bits for each in group if _is_offered(each, wanted)}:
+            for of_score in (groups or ())[: 1 if wanted.restricted else None]:
+                for bits in {each.bits for each in of_score if _is_offered(each, wanted)}:
                     has |= ((used & bits) == 0) & ((healthy & bits) == bits)
             if number < 0:
                 status = reasons.MISSING_PARTITION_TABLE

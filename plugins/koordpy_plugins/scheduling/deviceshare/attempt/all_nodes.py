@@ -3,25 +3,25 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koordpy.api.core import Pod
-from koordpy.cluster.columns import Int64
+from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.interface import NUMAHintGroups
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
-from koordpy.scheduling.interface.status import Status, Verdict
+from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
+from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
 
 from ..allocation.arrays import feasible, scores
 from ..reservations.restored import RESTORED
 from ..scoring import Scorer
 from ..state.columns import DeviceColumns
+from .node_groups import NodeGroups
 from .placing import DevicePlacing
 from .prepared import Prepared
-
-_Bool = NDArray[np.bool_]
 
 
 class AllNodes:
@@ -31,6 +31,7 @@ class AllNodes:
         self, handle: Handle, columns: DeviceColumns, scorer: Scorer, placing: DevicePlacing
     ) -> None:
         self._handle, self._columns, self._scorer, self._placing = handle, columns, scorer, placing
+        self._groups = NodeGroups(columns, placing)
 
     def filter(
         self,
@@ -41,14 +42,10 @@ class AllNodes:
         one: Callable[[NodeInfo], Status],
     ) -> Verdict:
         """Return the answers of `one` for all nodes."""
-        answers = None
-        if prepared.designated is None:
-            answers = feasible(self._columns, nodes, prepared.requests)
-        if answers is None:
+        found = self._answers(state, prepared, pod, nodes)
+        if found is None:
             return Verdict.of([one(NodeInfo(nodes, index)) for index in range(len(nodes))])
-        statuses = list(answers.statuses)
-        keys = answers.keys.astype(np.int64)
-        special = answers.inexact | self._special(state, prepared, nodes)
+        keys, statuses, special = found
         if self._placing.labels_decide(prepared, pod):
             special |= self._refuse_labels(pod, nodes, keys, statuses)
         for index in np.flatnonzero(special).tolist():
@@ -56,6 +53,34 @@ class AllNodes:
             statuses.append(one(NodeInfo(nodes, index)))
         codes = np.array([status.code for status in statuses], np.int8)[keys]
         return Verdict.keyed(codes, keys, [status.reasons for status in statuses])
+
+    def _answers(
+        self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet
+    ) -> tuple[Int64, list[Status], Bool] | None:
+        """Return (n,) indexes into statuses, of which the first is Success, and which nodes are not known.
+
+        Labels of nodes are left aside. None if no node is known.
+        """
+        if prepared.designated is not None:
+            return None
+        chosen, _ = _affinities(state, nodes)
+        special = self._special(state, prepared, nodes)
+        answers = feasible(self._columns, nodes, prepared.requests)
+        if answers is not None:
+            keys, statuses = answers.keys.astype(np.int64), list(answers.statuses)
+            special |= answers.inexact
+        else:
+            groups = self._groups.checks(state, prepared, pod, nodes, special | chosen)
+            if groups is None:
+                return None
+            keys, statuses = groups[0] + 1, [SUCCESS, *groups[1]]
+            special |= groups[0] < 0
+        keys[chosen] = 0  # the devices were found when these NUMA nodes were chosen
+        return keys, statuses, special & ~chosen
+
+    def hints(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> NUMAHintGroups | None:
+        """Return NUMA hints for nodes with the same devices."""
+        return self._groups.hints(state, prepared, pod, nodes, self._special(state, prepared, nodes))
 
     def score(
         self,
@@ -68,21 +93,25 @@ class AllNodes:
         """Return the scores of `one` for all nodes, not normalised."""
         found = None
         if prepared.designated is None:
-            found = scores(self._columns, nodes, prepared.requests, self._scorer)
+            _, masks = _affinities(state, nodes)
+            found = scores(self._columns, nodes, prepared.requests, self._scorer, masks)
         if found is None:
             return np.array([one(NodeInfo(nodes, index)) for index in range(len(nodes))], np.int64)
         values, unknown = found
-        nominated = self._handle.reservations.nominated
         special = unknown | self._special(state, prepared, nodes)
-        special |= np.fromiter(
-            (nominated(pod, name, state) is not None for name in nodes.names), np.bool_, len(nodes)
-        )
+        reservations = self._handle.reservations
+        if reservations.has_nominated(pod, state):
+            special |= np.fromiter(
+                (reservations.nominated(pod, name, state) is not None for name in nodes.names),
+                np.bool_,
+                len(nodes),
+            )
         result = values.copy()
         for index in np.flatnonzero(special).tolist():
             result[index] = one(NodeInfo(nodes, index))
         return result
 
-    def _refuse_labels(self, pod: Pod, nodes: NodeSet, keys: Int64, statuses: list[Status]) -> _Bool:
+    def _refuse_labels(self, pod: Pod, nodes: NodeSet, keys: Int64, statuses: list[Status]) -> Bool:
         """Refuse nodes by their labels, whatever else is said; return those of unknown labels (n,)."""
         sharing = self._columns.sharing_id.values.take(nodes.rows)
         for number in np.unique(sharing[sharing >= 0]).tolist():
@@ -90,19 +119,26 @@ class AllNodes:
             if refusal is not None:
                 keys[sharing == number] = len(statuses)
                 statuses.append(refusal)
-        unknown: _Bool = sharing < 0
+        unknown: Bool = sharing < 0
         return unknown
 
     @staticmethod
-    def _special(state: CycleState, prepared: Prepared, nodes: NodeSet) -> _Bool:
-        """Return (n,) the nodes with reservations, with removed pods, or with chosen NUMA nodes."""
+    def _special(state: CycleState, prepared: Prepared, nodes: NodeSet) -> Bool:
+        """Return (n,) the nodes with reservations, or with removed pods."""
         restored = state.read(RESTORED)
         names = {
             *(() if restored is None else restored.nodes),
             *prepared.preemptible,
             *prepared.preemptible_in,
-            *(state.read(AFFINITY_STORE) or ()),
         }
         if not names:
             return np.zeros(len(nodes), np.bool_)
         return np.fromiter((name in names for name in nodes.names), np.bool_, len(nodes))
+
+
+def _affinities(state: CycleState, nodes: NodeSet) -> tuple[Bool, Int64]:
+    """Return (n,) for which nodes NUMA nodes were chosen, and their masks, `ANY` for none in particular."""
+    store = state.read(AFFINITY_STORE)
+    if store is None:
+        return np.zeros(len(nodes), np.bool_), np.full(len(nodes), ANY)
+    return store.masks(nodes)

@@ -24,6 +24,7 @@ from .device_amounts import Left
 from .exact import UNIT, Exact, is_zero
 from .gpu_topology import Scope
 from .interner import Interner
+from .layout import Layout, layout_of
 from .ledger import DeviceLedger
 from .minors import bits_of
 from .node_devices import NodeDevices
@@ -51,6 +52,21 @@ GPU_NAMES: Final = (
 NAMES: Final = {"gpu": GPU_NAMES, "rdma": (extension.RDMA,), "fpga": (extension.FPGA,)}
 """The resources of each type, in the order of their cells."""
 
+_COLUMNS: Final = (
+    "count",
+    "exact",
+    "healthy",
+    "free_at_all",
+    "used",
+    "listed",
+    "known_used",
+    "capacity",
+    "available",
+    "free",
+    "total",
+)
+"""The columns of each type."""
+
 _ALL_NAMES: Final = frozenset(name for names in NAMES.values() for name in names)
 
 
@@ -76,8 +92,9 @@ class TypeColumns:
     """The devices of one type: bit i of a set is minor i.
 
     `free` has a cell for each minor of each resource, minors innermost; it is -1 for devices that are not
-    listed, or have nothing left. `capacity` and `available` have a cell for each resource: the sums of what
-    devices with anything left have, and of what is left of it.
+    listed, or have nothing left. `listed` are the others, and `total` what they have. `known_used` are the
+    devices of which a pod is known to use something, be it 0. `capacity` and `available` have a cell for each
+    resource: the sums of what devices with anything left have, and of what is left of it.
     """
 
     def __init__(self, table: NodeTable, type_: str) -> None:
@@ -88,20 +105,29 @@ class TypeColumns:
         self.healthy = table.add_column(dtype=np.uint32)
         self.free_at_all = table.add_column(dtype=np.uint32)
         self.used = table.add_column(dtype=np.uint32)
+        self.listed = table.add_column(dtype=np.uint32)
+        self.known_used = table.add_column(dtype=np.uint32)
         self.capacity = table.add_column(width)
         self.available = table.add_column(width)
         self.free = table.add_column(MINORS * width, fill=-1)
+        self.total = table.add_column(MINORS * width)
 
     @property
     def columns(self) -> dict[str, Column]:
         """The columns by name."""
-        names = ("count", "exact", "healthy", "free_at_all", "used", "capacity", "available", "free")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _COLUMNS}
 
     def free_of(self, rows: NDArray[np.intp], name: str) -> NDArray[np.int64]:
         """Return what is left of a resource, by row and minor (n, minors)."""
+        return self._cells(self.free, rows, name)
+
+    def total_of(self, rows: NDArray[np.intp], name: str) -> NDArray[np.int64]:
+        """Return what listed devices have of a resource, by row and minor (n, minors)."""
+        return self._cells(self.total, rows, name)
+
+    def _cells(self, column: Column, rows: NDArray[np.intp], name: str) -> NDArray[np.int64]:
         first = self.names.index(name) * MINORS
-        found: NDArray[np.int64] = self.free.values[:, first : first + MINORS][rows]
+        found: NDArray[np.int64] = column.values[:, first : first + MINORS][rows]
         return found
 
     def write(self, row: int, devices: NodeDevices, type_: str) -> None:
@@ -124,6 +150,8 @@ class TypeColumns:
         self.free_at_all.values[row] = bits_of(m for m, each in left.items() if not is_zero(each.free))
         used = {minor for minor, each in left.items() if each.is_used} | (amounts.used.keys() - left.keys())
         self.used.values[row] = bits_of(used)
+        self.listed.values[row] = bits_of(left)
+        self.known_used.values[row] = bits_of(amounts.used)
 
     def _write_amounts(self, row: int, totals: Mapping[int, Exact], left: Mapping[int, Left]) -> bool:
         """Write what is left, and the sums; return whether they are exact."""
@@ -131,21 +159,24 @@ class TypeColumns:
         for minor, each in left.items():
             alike.setdefault((id(totals[minor]), id(each.free)), []).append(minor)
         width = len(self.names)
-        free, capacity, available = [-1] * (MINORS * width), [0] * width, [0] * width
+        free, whole = [-1] * (MINORS * width), [0] * (MINORS * width)
+        capacity, available = [0] * width, [0] * width
         for minors in alike.values():
             total, its_free = totals[minors[0]], left[minors[0]].free
             if not self._holds(total, its_free):
                 return False
             for at, name in enumerate(self.names):
-                amount = its_free.get(name, 0) // UNIT
-                capacity[at] += total.get(name, 0) // UNIT * len(minors)
+                amount, there = its_free.get(name, 0) // UNIT, total.get(name, 0) // UNIT
+                capacity[at] += there * len(minors)
                 available[at] += amount * len(minors)
                 cell = amount if name in its_free else MISSING
                 for minor in minors:
                     free[at * MINORS + minor] = cell
+                    whole[at * MINORS + minor] = there
         self.capacity.values[row] = capacity
         self.available.values[row] = available
         self.free.values[row] = free
+        self.total.values[row] = whole
         return True
 
     def _holds(self, total: Exact, free: Exact) -> bool:
@@ -177,9 +208,12 @@ class DeviceColumns(DerivedState):
         self.honors = table.add_column(dtype=np.bool_, fill=False)
         self.model_id = table.add_column(dtype=np.int32, fill=-1)
         self.sharing_id = table.add_column(dtype=np.int32, fill=-1)
+        self.layout_id = table.add_column(dtype=np.int32, fill=-1)
+        self.is_planned = table.add_column(dtype=np.bool_, fill=False)
         self.tables: Interner[Any] = Interner()
         self.models: Interner[str] = Interner()
         self.sharing: Interner[SharingLabels] = Interner()
+        self.layouts: Interner[Layout] = Interner()
         self._dirty: set[str] = set()
         self.at_close(self._ledger.on_change(self._mark))
         self.follow(
@@ -232,6 +266,9 @@ class DeviceColumns(DerivedState):
         sharing_id = self.sharing.id_of(sharing)
         model_id = self.models.id_of(f"{sharing.vendor}-{sharing.model}")
         table_id = -1 if index is None else self.tables.id_of(tuple(sorted(index.items())))
+        layout_id = self.layouts.id_of(layout_of(devices.infos))
+        self.layout_id.values[row] = -1 if layout_id is None else layout_id
+        self.is_planned.values[row] = devices.is_secondary_well_planned
         self.sharing_id.values[row] = -1 if sharing_id is None else sharing_id
         self.model_id.values[row] = -1 if model_id is None else model_id
         self.table_id.values[row] = -1 if table_id is None else table_id
@@ -255,11 +292,13 @@ class DeviceColumns(DerivedState):
             for type_, columns in self.types.items()
             for name, column in columns.columns.items()
         }
-        for name in ("has_tree", "scopes", "levels", "honors"):
+        for name in ("has_tree", "scopes", "levels", "honors", "is_planned"):
             shown[name] = getattr(self, name).values[row].tolist()
         table, model = int(self.table_id.values[row]), int(self.model_id.values[row])
         shown["table"] = None if table < 0 else self.tables.value_of(table)
         shown["model"] = None if model < 0 else self.models.value_of(model)
+        layout = int(self.layout_id.values[row])
+        shown["layout"] = None if layout < 0 else self.layouts.value_of(layout)
         sharing = int(self.sharing_id.values[row])
         shown["sharing"] = None if sharing < 0 else self.sharing.value_of(sharing)
         return shown

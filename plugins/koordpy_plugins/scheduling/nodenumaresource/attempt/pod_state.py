@@ -20,12 +20,11 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from ..cpus import policies
 from ..state.pod_allocation import PodAllocation
+from .moments import Moments
 from .preemptible import NodePreemptible
 
 NAME: Final = "NodeNUMAResource"
 NOT_WHOLE_CPUS: Final = "the requested CPUs must be integer"
-
-Moment = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -59,8 +58,8 @@ class PodState:
     designated: Designated | None = None
     allocation: PodAllocation | None = None
     preemptible: dict[str, NodePreemptible] = field(default_factory=dict)
-    admitted_at: dict[str, Moment] = field(default_factory=dict)
-    """When the NUMA affinity of a node was found, as a moment of the node table."""
+    admitted_at: Moments = field(default_factory=Moments)
+    """When the NUMA affinities of nodes were found."""
 
     def clone(self) -> "PodState":
         """Return a copy for a what-if: without the designated allocation, as in Koordinator."""

@@ -291,6 +291,12 @@ class CPURows:
         """(n, R, K) what is left of zones."""
         return np.maximum(self.capacity - np.maximum(self.held, 0), 0)
 
+    @property
+    def has_negative(self) -> Bool:
+        """(n,) whether a zone has less than nothing of a resource."""
+        capacity = self._columns.amounts["capacity"].values.take(self._rows, axis=0)
+        return np.asarray((capacity < 0).any(axis=1), np.bool_)
+
     def _by_resource(self, column: Column) -> NDArray[Any]:
         return column.values.take(self._rows, axis=0).reshape(
             len(self._rows), len(self.resources), NUMA_NODES

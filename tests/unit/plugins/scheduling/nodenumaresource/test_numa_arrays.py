@@ -90,6 +90,7 @@ def cluster_of(shapes: list[dict[str, Any]]) -> Cluster:
         labels = {
             extension.LABEL_NODE_CPU_BIND_POLICY: shape["bind"],
             extension.LABEL_NODE_NUMA_TOPOLOGY_POLICY: shape["numa"],
+            extension.LABEL_GPU_MODEL: shape.get("model", ""),
         }
         annotations = {extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO: shape["ratio"]}
         made.append(
@@ -172,7 +173,10 @@ def test_filter_affinities_and_score_agree_with_single_nodes(
     assert [verdict.status(at) for at in range(len(everything))] == expected
     assert state.read(AFFINITY_STORE) == other.read(AFFINITY_STORE)
     found, _ = pod_state.read(state)
-    assert found.admitted_at == pod_state.read(other)[0].admitted_at
+    marks = [
+        each_state.admitted_at.hold(everything).tolist() for each_state in (found, pod_state.read(other)[0])
+    ]
+    assert marks[0] == marks[1]
     again = plugin.filter_nodes(state, pod, everything)
     assert [again.status(at) for at in range(len(everything))] == expected
     passed = everything.subset(np.array([status.is_success for status in expected], np.bool_))

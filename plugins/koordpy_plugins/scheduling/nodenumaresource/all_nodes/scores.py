@@ -8,7 +8,7 @@ from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import MAX_NODE_SCORE
 
-from .scorer import Scorer
+from ..scorer import Scorer
 
 
 def scores(

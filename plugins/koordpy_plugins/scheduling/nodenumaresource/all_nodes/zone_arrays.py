@@ -14,11 +14,11 @@ from koordpy.api.extension import CPU
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.columns import Bool, Int64
 
-from .attempt.pod_state import PodState
-from .cpus import policies
-from .scorer import Scorer
-from .state.columns import NUMA_NODES, CPURows, Float, whole_amount
-from .vector_scorer import scores
+from ..attempt.pod_state import PodState
+from ..cpus import policies
+from ..scorer import Scorer
+from ..state.columns import NUMA_NODES, CPURows, Float, whole_amount
+from .scores import scores
 
 REQUIRED: Final = ("", policies.FULL_PCPUS, policies.SPREAD_BY_PCPUS)
 """Required bind policies by position, which is also that of the policies of nodes with the same effect."""

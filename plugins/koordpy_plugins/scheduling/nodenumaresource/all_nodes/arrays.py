@@ -1,11 +1,11 @@
 """Filter and Score of all nodes at once, where arrays give exactly what evaluating a node by itself does.
 
 Nodes on which the attempt sees more than what is allocated (reservations, preemption) are evaluated one by
-one, and so are nodes with a NUMA policy if other plugins have hints for the pod. `numa_arrays` finds the NUMA
-nodes where a policy holds.
+one, and so are nodes with a NUMA policy where other plugins have hints for one node only. `numa_policies`
+finds the NUMA nodes where a policy holds.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,59 +15,52 @@ from koordpy.api.extension import CPU
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.interface.status import Code, Codes
+from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 
-from .allocation.cpu_sets import INVALID_TOPOLOGY
-from .attempt.node_policies import POLICY_MISMATCH
-from .attempt.pod_state import NOT_WHOLE_CPUS, PodState
-from .cpus import policies
-from .cpus.accumulator import NOT_ENOUGH
-from .filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLICT
-from .numa_arrays import Demands, NUMAArrays
-from .scorer import Scorer, amounts_of
-from .state.columns import NUMA_POLICIES, CPUColumns, CPURows
-from .vector_scorer import of_nodes, scores
+from ..allocation.cpu_sets import INVALID_TOPOLOGY
+from ..attempt.node_policies import POLICY_MISMATCH
+from ..attempt.pod_state import NOT_WHOLE_CPUS, PodState
+from ..cpus import policies
+from ..cpus.accumulator import NOT_ENOUGH
+from ..filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLICT
+from ..scorer import Scorer, amounts_of
+from ..state.columns import NUMA_POLICIES, CPUColumns, CPURows
+from .numa_policies import AskOthers, Demands, NUMAArrays
+from .other_hints import key_of
+from .scores import of_nodes, scores
 from .zone_arrays import REQUIRED, amplified
 
 REFUSALS: Final = (
-    (),
-    (POLICY_MISMATCH,),
-    (NOT_WHOLE_CPUS,),
-    (INVALID_RATIO,),
-    (INVALID_TOPOLOGY,),
-    (INSUFFICIENT_CPU,),
-    (POLICY_CONFLICT,),
-    (NOT_ALIGNED,),
-    (NOT_ENOUGH,),
+    SUCCESS,
+    Status.unresolvable(POLICY_MISMATCH),
+    Status.unresolvable(NOT_WHOLE_CPUS),
+    Status.unresolvable(INVALID_RATIO),
+    Status.unresolvable(INVALID_TOPOLOGY),
+    Status.unschedulable(INSUFFICIENT_CPU),
+    Status.unresolvable(POLICY_CONFLICT),
+    Status.unresolvable(NOT_ALIGNED),
+    Status.unschedulable(NOT_ENOUGH),
 )
-"""Reasons by key."""
-_UNSCHEDULABLE: Final = (REFUSALS.index((INSUFFICIENT_CPU,)), REFUSALS.index((NOT_ENOUGH,)))
-CODES: Final = np.array(
-    [
-        0 if not reasons else Code.UNSCHEDULABLE if key in _UNSCHEDULABLE else 3
-        for key, reasons in enumerate(REFUSALS)
-    ],
-    np.int8,
-)
-"""Codes by key."""
+"""Statuses by key."""
 _NONE: Final = 0
 _BEST_EFFORT: Final = NUMA_POLICIES.index("BestEffort")
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """(n,) the keys of reasons, 0 for none, and which nodes must be evaluated by themselves instead."""
+    """(n,) indexes into `statuses`, and which nodes must be evaluated by themselves instead."""
 
     keys: Int64
-    reasons: list[tuple[str, ...]]
+    statuses: list[Status]
     alone: Bool
 
-    @property
-    def codes(self) -> Codes:
-        """(n,) the codes of the statuses; reasons beyond `REFUSALS` are those of NUMA nodes."""
-        return np.where(
-            self.keys < len(CODES), CODES[np.minimum(self.keys, len(CODES) - 1)], Code.UNSCHEDULABLE
-        ).astype(np.int8)
+    def verdict(self, one: Callable[[int], Status]) -> Verdict:
+        """Return the verdict; `one` evaluates the node at an index by itself."""
+        keys = self.keys
+        for at in np.flatnonzero(self.alone).tolist():
+            keys[at] = key_of(one(at), self.statuses)
+        codes = np.array([status.code for status in self.statuses], np.int8)[keys]
+        return Verdict.keyed(codes, keys, [status.reasons for status in self.statuses])
 
 
 class Arrays:
@@ -83,13 +76,9 @@ class Arrays:
         pod: PodState,
         nodes: NodeSet,
         special: Collection[str],
-        *,
-        decides_numa: bool,
+        ask: AskOthers,
     ) -> Filtered:
-        """Filter nodes for a pod without a designated allocation; `special` nodes are evaluated alone.
-
-        With `decides_numa` no other plugin has hints of NUMA nodes for the pod.
-        """
+        """Filter nodes for a pod without a designated allocation; `special` nodes are evaluated alone."""
         rows = self._columns.of(nodes)
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
@@ -116,18 +105,15 @@ class Arrays:
         alone = ~rows.flag("exact") | (undecided & ~_is_readable(rows, required, merged))
         if special:
             alone |= np.array([name in special for name in nodes.names], np.bool_)
-        reasons = list(REFUSALS)
-        if decides_numa:
-            here = np.flatnonzero(undecided & ~alone)
-            if len(here):
-                demands = Demands(merged[here], bind[here], required[here])
-                admitted = self._numa.filter(state, pod, nodes.pick(here), demands)
-                alone[here] = admitted.alone
-                keys[here] = np.where(admitted.keys > 0, admitted.keys + len(reasons) - 1, 0)
-                reasons += admitted.reasons[1:]
-        else:
-            alone |= undecided
-        return Filtered(keys, reasons, alone)
+        statuses = list(REFUSALS)
+        here = np.flatnonzero(undecided & ~alone)
+        if len(here):
+            demands = Demands(merged[here], bind[here], required[here])
+            admitted = self._numa.filter(state, pod, _pick(nodes, here), demands, ask)
+            alone[here] = admitted.alone
+            keys[here] = np.where(admitted.keys > 0, admitted.keys + len(statuses) - 1, 0)
+            statuses += admitted.statuses[1:]
+        return Filtered(keys, statuses, alone)
 
     def _lacks_cpu(self, pod: PodState, nodes: NodeSet, rows: CPURows, bind: Bool) -> Bool:
         ratio = rows.ratio("node_ratio")
@@ -168,7 +154,7 @@ class Arrays:
         if not len(here):
             return found, alone
         demands = Demands(merged[here], bind[here], required[here])
-        found[here], alone[here] = self._numa.score(state, pod, nodes.pick(here), demands)
+        found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), demands)
         return found, alone
 
     def _of_nodes(self, pod: PodState, nodes: NodeSet, rows: CPURows, bind: Bool) -> Int64:
@@ -233,3 +219,9 @@ def _too_few(pod: PodState, rows: CPURows, required: Int64) -> Bool:
         free = rows.count(count).sum(axis=1)
         few |= (required == REQUIRED.index(policy)) & (free < pod.num_cpus)
     return few
+
+
+def _pick(nodes: NodeSet, at: Int64) -> NodeSet:
+    """Return the nodes at positions, ascending, whose names are looked up when they are needed."""
+    by_row = nodes.by_row()
+    return by_row if len(at) == len(nodes) else by_row.pick(at)

@@ -1,0 +1,171 @@
+"""Nodes with devices that are alike to a pod: what is found out about one of them holds for all."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.columns import Bool, Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.bounded_cache import BoundedCache
+from koordpy.lib.row_groups import group
+from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
+
+from .. import hints
+from ..allocation.arrays import looks
+from ..allocation.requests import GPURequirements, Requests
+from ..state.columns import DeviceColumns
+from .placing import DevicePlacing
+from .prepared import Prepared
+
+_CACHE_BYTES: Final = 16 << 20
+_ENTRY_BYTES: Final = 800
+_MOST_HINTS: Final = 1024
+
+
+@dataclass(slots=True)
+class _Alike:
+    """What is known of alike nodes: their hints, and whether NUMA nodes can give the devices, by mask."""
+
+    hints: NUMATopologyHints | None = None
+    checks: dict[int | None, Status] = field(default_factory=dict)
+
+
+class NodeGroups:
+    """Groups nodes by their devices; remembers what was found out, for later pods with the same requests."""
+
+    def __init__(self, columns: DeviceColumns, placing: DevicePlacing) -> None:
+        self._columns, self._placing = columns, placing
+        self._known: BoundedCache[Hashable, _Alike] = BoundedCache(
+            "devices_alike", _CACHE_BYTES, lambda _: _Alike(), lambda _, __: _ENTRY_BYTES
+        )
+        self._hints: dict[Hashable, NUMATopologyHints] = {}
+
+    def hints(
+        self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet, special: Bool
+    ) -> NUMAHintGroups | None:
+        """Return hints by group; `special` nodes (n,) have none. None if no nodes are known to be alike."""
+        found = self._group(prepared, nodes, special)
+        if found is None:
+            return None
+        numbers, alike, first = found
+
+        def allocate(number: int, affinity: NUMATopologyHint) -> Status:
+            node = NodeInfo(nodes, first[number])
+            return self._check(alike[number], state, prepared, pod, node, affinity.affinity)
+
+        of_groups = [
+            self._hints_of(each, state, prepared, pod, NodeInfo(nodes, at))
+            for each, at in zip(alike, first, strict=True)
+        ]
+        return NUMAHintGroups(numbers, of_groups, allocate)
+
+    def checks(
+        self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet, special: Bool
+    ) -> tuple[Int64, list[Status]] | None:
+        """Return (n,) the groups, -1 of `special` nodes, and by group whether nodes can give the devices."""
+        found = self._group(prepared, nodes, special)
+        if found is None:
+            return None
+        numbers, alike, first = found
+        return numbers, [
+            self._check(each, state, prepared, pod, NodeInfo(nodes, at), None)
+            for each, at in zip(alike, first, strict=True)
+        ]
+
+    def _group(
+        self, prepared: Prepared, nodes: NodeSet, special: Bool
+    ) -> tuple[Int64, list[_Alike], list[int]] | None:
+        """Return (n,) the group of each node, what is known of each group, and the first node of each."""
+        asks = _key_of(prepared.requests)
+        found = looks(self._columns, nodes, prepared.requests)
+        if asks is None or found is None or prepared.designated is not None:
+            return None
+        columns, unknown = found
+        here = np.flatnonzero(~(unknown | special))
+        numbers = np.full(len(nodes), -1)
+        groups, first = group([column[here] for column in columns], len(here))
+        numbers[here] = groups
+        firsts = here[first]
+        rows = np.stack([column[firsts] for column in columns], axis=1).astype(np.int64)
+        whole, size = rows.tobytes(), rows.shape[1] * rows.itemsize
+        get = self._known.get
+        alike = [get((asks, whole[at * size : at * size + size])) for at in range(len(firsts))]
+        return numbers, alike, firsts.tolist()
+
+    def _hints_of(
+        self, alike: _Alike, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo
+    ) -> NUMATopologyHints:
+        if alike.hints is None:
+            found = hints.of_node(self._placing.attempt(state, prepared, pod, node.node), prepared)
+            alike.hints = self._shared(found)
+        return alike.hints
+
+    def _shared(self, found: NUMATopologyHints) -> NUMATopologyHints:
+        """Return the same object for equal hints."""
+        of_types, status = found
+        key = (tuple((type_, tuple(each or ())) for type_, each in of_types.items()), status.reasons)
+        if len(self._hints) >= _MOST_HINTS:
+            self._hints.clear()
+        return self._hints.setdefault(key, found)
+
+    def _check(
+        self, alike: _Alike, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo, mask: int | None
+    ) -> Status:
+        known = alike.checks.get(mask)
+        if known is None:
+            if alike.hints is not None and _offers(alike.hints, mask):
+                known = SUCCESS
+            else:
+                known = self._placing.check(state, prepared, pod, node.node, mask)
+            alike.checks[mask] = known
+        return known
+
+
+def _offers(found: NUMATopologyHints, mask: int | None) -> bool:
+    """Return whether there is a hint with a mask: then its devices have been found."""
+    return any(
+        mask is not None and hint.affinity == mask for each in found[0].values() for hint in each or ()
+    )
+
+
+def _key_of(requests: Requests) -> Hashable | None:
+    """Return what is equal for equal requests, None for those with selectors."""
+    if requests.designated_functions or any(
+        hint.selector is not None or hint.vf_selector is not None for hint in requests.hints.values()
+    ):
+        return None
+    of_hints = (
+        (type_, hint.strategy, hint.exclusive_policy, hint.required_topology_scope)
+        for type_, hint in requests.hints.items()
+    )
+    joint = None if requests.joint is None else (requests.joint.types, requests.joint.required_scope)
+    return (
+        tuple((type_, _amounts(each)) for type_, each in requests.amounts.items()),
+        None if requests.gpu is None else _gpus(requests.gpu),
+        tuple(sorted(of_hints)),
+        joint,
+    )
+
+
+def _gpus(wanted: GPURequirements) -> Hashable:
+    return (
+        _amounts(wanted.per_gpu),
+        wanted.count,
+        wanted.shared,
+        wanted.honors_partitions,
+        wanted.restricted,
+        None if wanted.bandwidth is None else wanted.bandwidth.nano_value(),
+        wanted.required_scope,
+        wanted.enforces_templates,
+        tuple(sorted((key, tuple(names)) for key, names in wanted.templates.items())),
+    )
+
+
+def _amounts(amounts: Mapping[str, object]) -> Hashable:
+    return tuple(sorted((name, str(amount)) for name, amount in amounts.items()))

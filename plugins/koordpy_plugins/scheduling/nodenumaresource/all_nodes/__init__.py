@@ -1,0 +1,1 @@
+"""Filter and Score of all nodes at once."""

@@ -1,0 +1,209 @@
+"""Filter and Score, at once, of all nodes on which a NUMA policy holds.
+
+The affinities that Filter finds are stored as the topology manager stores them. Nodes are left to be
+evaluated by themselves if arrays do not give exactly the same: if the machine is irregular, or if an affinity
+of this attempt is known already.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from koordpy.api.extension import CPU
+from koordpy.cluster.columns import Bool, Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.interface.cycle_state import SCHEDULING_PHASE, CycleState
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.topology_manager import bitmask
+from koordpy.scheduling.toolkit.topology_manager.affinities import ANY, AffinityStore
+from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
+from koordpy.scheduling.toolkit.topology_manager.policy import NumaTopologyExclusive
+
+from ..attempt.node_policies import exclusive_of
+from ..attempt.pod_state import PodState
+from ..scorer import Scorer
+from ..state.columns import CPUColumns, CPURows
+from .other_hints import HintGroups, OtherHints, key_of
+from .scores import of_nodes, scores
+from .zone_admission import MOST_ZONES, Holding, ZoneAdmission, has_amounts, subsets
+from .zone_arrays import ZoneArrays, amplified, whole_amounts
+
+AskOthers = Callable[[NodeSet], HintGroups | None]
+"""Returns what other providers have for nodes; None if each node must be asked about by itself."""
+
+_NO_HINTS: Final = HintGroups()
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """(n,) the NUMA policy and the required bind policy by position, and whether the pod gets CPUs."""
+
+    policy: Int64
+    bind: Bool
+    required: Int64
+
+    def pick(self, at: Int64) -> "Demands":
+        """Return those of some nodes."""
+        return Demands(self.policy[at], self.bind[at], self.required[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """(n,) indexes into `statuses`, and which nodes must be evaluated by themselves."""
+
+    keys: Int64
+    statuses: list[Status]
+    alone: Bool
+
+
+class NUMAArrays:
+    """The array forms. `hint_scorer` scores hints, `scorer` nodes."""
+
+    def __init__(self, columns: CPUColumns, hint_scorer: Scorer, scorer: Scorer) -> None:
+        self._columns, self._hint_scorer, self._scorer = columns, hint_scorer, scorer
+
+    # --- Filter ----------------------------------------------------------------------------------
+
+    def filter(
+        self, state: CycleState, pod: PodState, nodes: NodeSet, demands: Demands, ask: AskOthers
+    ) -> Admission:
+        """Admit a pod to nodes, and store the affinities."""
+        wanted, store = whole_amounts(pod.requests), state.read(AFFINITY_STORE)
+        result = Admission(np.zeros(len(nodes), np.int64), [SUCCESS], np.ones(len(nodes), np.bool_))
+        if wanted is None or store is None:
+            return result
+        is_open = self._is_open(state, store, pod, nodes)
+        groups = ask(nodes) if is_open.any() else None
+        if groups is None:
+            return result
+        is_open &= ~groups.unknown
+        some = _Some(nodes, demands, groups, np.arange(len(nodes))).pick(np.flatnonzero(is_open))
+        masks, scores = np.full(len(nodes), ANY), np.zeros(len(nodes), np.int64)
+        zones = self._columns.of(some.nodes).number("zones").astype(np.int64)
+        for mask in np.unique(zones).tolist():
+            if 0 < mask.bit_count() <= MOST_ZONES:
+                here = some.pick(np.flatnonzero(zones == mask))
+                self._admit(pod, here, mask, result, (masks, scores))
+        found = np.flatnonzero((result.keys == 0) & ~result.alone)
+        if len(found):
+            admitted = nodes.pick(found)
+            store.put_all(admitted, masks[found], scores[found])
+            pod.admitted_at.mark(admitted)
+        return result
+
+    def _is_open(self, state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet) -> Bool:
+        """(n,) which nodes arrays can decide."""
+        rows = self._columns.of(nodes)
+        is_open = self._is_regular(rows) & ~_known(state, store, pod, nodes)
+        if exclusive_of(pod) is NumaTopologyExclusive.REQUIRED:
+            is_open &= rows.flag("is_valid")
+        return is_open
+
+    def _admit(
+        self, pod: PodState, some: "_Some", mask: int, result: Admission, found: tuple[Int64, Int64]
+    ) -> None:
+        """Admit the pod to nodes with the NUMA nodes of a mask."""
+        wanted = whole_amounts(pod.requests)
+        assert wanted is not None
+        rows, demands = self._columns.of(some.nodes), some.demands
+        arrays = ZoneArrays(rows, pod, wanted, demands.bind, demands.required)
+        zones = tuple(bitmask.bits(mask))
+        others = OtherHints(some.groups, [bitmask.of(each) for each in subsets(zones)], len(arrays))
+        decided = has_amounts(arrays) & others.is_plain
+        if not decided.all():
+            if decided.any():
+                self._admit(pod, some.pick(np.flatnonzero(decided)), mask, result, found)
+            return
+        single, shared = (rows.number(name).astype(np.int64) for name in ("single", "shared"))
+        holding = Holding(demands.policy, single, shared)
+        admission = ZoneAdmission(arrays, zones, holding, exclusive_of(pod), others)
+        admitted = admission.admit(self._hint_scorer)
+        keys = np.array([key_of(status, result.statuses) for status in admitted.statuses])[admitted.keys]
+        some.groups.refuse(keys, result.statuses)
+        result.alone[some.at], result.keys[some.at] = False, keys
+        found[0][some.at], found[1][some.at] = admitted.masks, admitted.scores
+
+    @staticmethod
+    def _is_regular(rows: CPURows) -> Bool:
+        """(n,) whether counts of CPUs are enough to know, and no zone has less than nothing."""
+        regular = (rows.flag("is_regular") | ~rows.flag("has_topology")) & ~rows.has_unlisted
+        return regular & ~rows.has_negative
+
+    # --- Score -----------------------------------------------------------------------------------
+
+    def score(self, state: CycleState, pod: PodState, nodes: NodeSet, demands: Demands) -> tuple[Int64, Bool]:
+        """Return (n,) scores, and which nodes must be scored by themselves instead."""
+        wanted, store = whole_amounts(pod.requests), state.read(AFFINITY_STORE)
+        found, alone = np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
+        if wanted is None:
+            return found, alone
+        is_open = self._is_regular(self._columns.of(nodes))
+        masks = np.full(len(nodes), ANY) if store is None else store.masks(nodes)[1]
+        for mask in np.unique(masks[is_open]).tolist():
+            here = np.flatnonzero(is_open & (masks == mask))
+            if mask == 0:
+                continue
+            chosen = demands.pick(here)
+            some = nodes.pick(here)
+            arrays = ZoneArrays(self._columns.of(some), pod, wanted, chosen.bind, chosen.required)
+            if mask != ANY and mask >> arrays.width:
+                continue
+            found[here] = self._scores(some, arrays, mask)
+            alone[here] = False
+        return found, alone
+
+    def _scores(self, nodes: NodeSet, arrays: ZoneArrays, mask: int) -> Int64:
+        """(n,) scores on the NUMA nodes of a mask, 0 where these do not serve the pod."""
+        rows = self._columns.of(nodes)
+        if mask == ANY:
+            fits, used = arrays.has_cpus(), np.zeros(len(nodes), np.int64)
+        else:
+            fits, used = arrays.fits(tuple(bitmask.bits(mask)))
+            fits = fits & (rows.number("zones") > 0)
+        cpus = amplified(1000 * rows.number("allocated").astype(np.int64), rows.ratio("ratio"))
+
+        def column(name: str) -> tuple[Int64, Int64]:
+            (of_node, there), (of_zones, in_zones) = of_nodes(nodes, name), arrays.used_of(name, used)
+            requested = np.where(used > 0, of_zones, of_node)
+            if name == CPU:
+                requested = np.where(arrays.bind, cpus, requested)
+            return requested, np.where(used > 0, in_zones, there)
+
+        found: Int64 = np.where(fits, scores(self._scorer, len(nodes), column, arrays.asked), 0)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """Some of the nodes, what is demanded there, and their indexes among all."""
+
+    nodes: NodeSet
+    demands: Demands
+    groups: HintGroups
+    at: Int64
+
+    def pick(self, at: Int64) -> "_Some":
+        """Return those at some positions, ascending."""
+        if len(at) == len(self.at):
+            return self
+        return _Some(self.nodes.pick(at), self.demands.pick(at), self.groups.pick(at), self.at[at])
+
+
+def no_others(nodes: NodeSet) -> HintGroups:
+    """Stand for other providers where there are none."""
+    return _NO_HINTS
+
+
+def _known(state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet) -> Bool:
+    """(n,) which nodes have an affinity of this attempt that holds. One that is out of date is forgotten."""
+    if not store:
+        return np.zeros(len(nodes), np.bool_)
+    known, _ = store.masks(nodes)
+    for at in np.flatnonzero(known & ~pod.admitted_at.hold(nodes)).tolist():
+        store.pop(nodes.names[at])
+        known[at] = False
+    if state.read(SCHEDULING_PHASE) == "PostFilter":
+        known[:] = False
+    return known

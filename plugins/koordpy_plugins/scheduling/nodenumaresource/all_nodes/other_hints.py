@@ -1,0 +1,149 @@
+"""Hints of other providers, such as those for devices, for many nodes at once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from koordpy.cluster.columns import Bool, Int64
+from koordpy.lib.row_groups import group
+from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint
+from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
+from koordpy.scheduling.toolkit.topology_manager.policy import ProviderHints
+
+_EVERY: Final = -1
+"""All bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class HintGroups:
+    """The groups of the other providers that have hints for a pod, in the profile's order.
+
+    `place` is how many of them come before the provider of CPUs.
+    """
+
+    providers: Sequence[NUMAHintGroups] = ()
+    place: int = 0
+
+    def pick(self, at: Int64) -> "HintGroups":
+        """Return those of some of the nodes."""
+        return HintGroups([provider.pick(at) for provider in self.providers], self.place)
+
+    @property
+    def unknown(self) -> Bool:
+        """(n,) the nodes that must be evaluated by themselves; one cell for all without other providers."""
+        unknown: Bool = np.zeros(1, np.bool_)
+        for provider in self.providers:
+            unknown = unknown | (provider.numbers < 0)
+        return unknown
+
+    def refuse(self, keys: Int64, statuses: list[Status]) -> None:
+        """Refuse nodes for which there are no hints: set their keys (n,), indexes into `statuses`."""
+        failing = [
+            np.array([not status.is_success for _, status in provider.hints] or [False])
+            for provider in self.providers
+        ]
+        pairs = list(zip(failing, self.providers, strict=True))
+        refused = np.flatnonzero(
+            np.logical_or.reduce([fails[each.numbers] & (each.numbers >= 0) for fails, each in pairs])
+        )
+        groups, first = group([each.numbers[refused] for each in self.providers], len(refused))
+        of_group = []
+        for at in refused[first].tolist():
+            found = [each.hints[int(each.numbers[at])][1] for each in self.providers]
+            messages = [status.message for status in found if not status.is_success]
+            of_group.append(key_of(Status.unschedulable(*messages), statuses))
+        keys[refused] = np.array(of_group, np.int64)[groups]
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """The hints of a group, by positions of masks; `is_plain` is whether that says all that matters."""
+
+    preferred: int
+    scores: Sequence[int]
+    is_plain: bool = True
+
+
+class OtherHints:
+    """Hints for n nodes as arrays over masks, `numbers`, which are in the order in which they are tried."""
+
+    def __init__(self, groups: HintGroups, numbers: Sequence[int], count: int) -> None:
+        self._groups, self._numbers = groups, numbers
+        self._position = {number: at for at, number in enumerate(numbers)}
+        self.preferred = np.full(count, _EVERY)
+        """(n,) a bit for each mask that is preferred for all resources of all providers."""
+        self.scores = np.zeros((len(numbers), count), np.int64)
+        """(masks, n) the sums of the scores of hints with a mask."""
+        self.offers = np.zeros(count, np.int64)
+        """(n,) a number for the same hints."""
+        self.is_plain = np.ones(count, np.bool_)
+        """(n,) whether that is all about the hints: others must be merged by themselves."""
+        for provider in groups.providers:
+            self._add(provider)
+
+    def _add(self, provider: NUMAHintGroups) -> None:
+        known: dict[int, int] = {}
+        offers: list[_Offer] = []
+        number_of = []
+        for hints in provider.hints:
+            number = known.setdefault(id(hints[0]), len(offers))
+            if number == len(offers):
+                offers.append(self._read(hints[0]))
+            number_of.append(number)
+        if not offers:
+            return
+        which = np.array(number_of)[provider.numbers]
+        self.preferred &= np.array([each.preferred for each in offers])[which]
+        self.scores += np.array([each.scores for each in offers]).T[:, which]
+        self.offers = self.offers * len(offers) + which
+        self.is_plain &= np.array([each.is_plain for each in offers])[which]
+
+    def _read(self, hints: Mapping[str, Sequence[NUMATopologyHint] | None]) -> _Offer:
+        preferred, scores = _EVERY, [0] * len(self._numbers)
+        for of_resource in hints.values():
+            if of_resource is None:
+                continue
+            bits, last = 0, -1
+            for hint in of_resource:
+                if hint.affinity is None or hint.unsatisfied:
+                    return _Offer(0, scores, is_plain=False)
+                at = self._position.get(hint.affinity)
+                if at is None or not hint.preferred:
+                    continue
+                if at <= last:  # merging depends on the order of hints
+                    return _Offer(0, scores, is_plain=False)
+                bits, last = bits | 1 << at, at
+                scores[at] += hint.score
+            preferred &= bits
+        return _Offer(preferred, scores)
+
+    def with_own(self, at: int, own: ProviderHints) -> list[ProviderHints]:
+        """Return the hints of all providers for a node, in the profile's order."""
+        found: list[ProviderHints] = [each.hints[int(each.numbers[at])][0] for each in self._groups.providers]
+        found.insert(self._groups.place, own)
+        return found
+
+    def check(self, masks: Int64, keys: Int64, statuses: list[Status]) -> None:
+        """Refuse nodes on which a provider refuses the affinity: set their keys.
+
+        `masks` (n,) are affinities, of the nodes whose key is 0.
+        """
+        for provider in self._groups.providers:
+            admitted = np.flatnonzero(keys == 0)
+            groups, first = group((provider.numbers[admitted], masks[admitted]), len(admitted))
+            of_group = []
+            for at in admitted[first].tolist():
+                mask = int(masks[at])
+                hint = NUMATopologyHint(None if mask == ANY else mask, preferred=True)
+                of_group.append(key_of(provider.allocate(int(provider.numbers[at]), hint), statuses))
+            keys[admitted] = np.array(of_group, np.int64)[groups]
+
+
+def key_of(status: Status, statuses: list[Status]) -> int:
+    """Return the index of a status in a list, to which it is added if it is new."""
+    if status not in statuses:
+        statuses.append(status)
+    return statuses.index(status)
