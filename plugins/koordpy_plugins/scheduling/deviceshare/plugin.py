@@ -53,8 +53,9 @@ from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
 from koordpy.scheduling.toolkit.normalize import default_normalize
 from koordpy.scheduling.toolkit.reservation_normalize import normalize_of_nodes
 
-from . import hints, preemption, waking
+from . import preemption, waking
 from .args import DeviceShareArgs
+from .attempt import hints
 from .attempt.all_nodes import AllNodes
 from .attempt.gpu_choice import GPUChoices
 from .attempt.placing import DevicePlacing

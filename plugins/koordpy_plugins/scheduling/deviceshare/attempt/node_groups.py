@@ -16,10 +16,10 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
-from .. import hints
 from ..allocation.arrays import looks
 from ..allocation.requests import GPURequirements, Requests
 from ..state.columns import DeviceColumns
+from . import hints
 from .placing import DevicePlacing
 from .prepared import Prepared
 

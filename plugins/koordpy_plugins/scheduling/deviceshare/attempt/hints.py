@@ -13,12 +13,12 @@ from koordpy.scheduling.interface import NUMATopologyHint
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 
-from .allocation.requests import GPU
-from .amounts import total
-from .attempt.node_attempt import NodeAttempt
-from .attempt.prepared import Prepared
-from .attempt.reusable import try_reusable
-from .state.numa_topology import NUMATopology
+from ..allocation.requests import GPU
+from ..amounts import total
+from ..state.numa_topology import NUMATopology
+from .node_attempt import NodeAttempt
+from .prepared import Prepared
+from .reusable import try_reusable
 
 Hints = Mapping[str, Sequence[NUMATopologyHint] | None]
 
