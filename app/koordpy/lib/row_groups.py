@@ -1,6 +1,7 @@
 """Groups of equal rows of a table of integers."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ Int64 = NDArray[np.int64]
 _MOST = 1 << 62
 
 
-def group(columns: Iterable[NDArray[np.integer]], count: int) -> tuple[Int64, Int64]:
+def group(columns: Iterable[NDArray[Any]], count: int) -> tuple[Int64, Int64]:
     """Return the group (n,) of each of `count` rows, and the first row (groups,) of each group.
 
     Rows are equal if all columns (n,) are equal. Columns are packed into one number as far as it has room;
