@@ -25,6 +25,7 @@ from koordpy_fgd.fgd import FGD  # noqa: E402
 from koordpy_fgd.policies import BestFit, DotProd, GpuClustering, GpuPacking, Random  # noqa: E402
 
 from bench.fgd_picture import picture  # noqa: E402
+from koordpy.api.config_model import ConfigError  # noqa: E402
 from koordpy.scheduling.interface import Plugin  # noqa: E402
 from koordpy.simulation.gpus import sweep  # noqa: E402
 from koordpy.simulation.gpus.experiment import Run  # noqa: E402
@@ -96,7 +97,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     policies = list(POLICIES) if "all" in given.policy else list(dict.fromkeys(given.policy))
     seeds = list(dict.fromkeys(seed for some in given.seed or [[SEED]] for seed in some))
-    tasks = _tasks(given.nodes, given.trace, policies, seeds)
+    try:
+        return _run(_tasks(given.nodes, given.trace, policies, seeds), given.jobs, policies, len(seeds))
+    except (ConfigError, OSError) as error:
+        print(f"bench.fgd: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(tasks: Sequence[Task], jobs: int, policies: Sequence[str], seeds: int) -> int:
+    """Do the runs, and print their results; the last line has that of the only run, or the medians."""
 
     def show(_: int, done: Run) -> None:
         print(
@@ -104,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush=True,
         )
 
-    runs = sweep.run_all(tasks, given.jobs, show if len(tasks) > 1 else None)
+    runs = sweep.run_all(tasks, jobs, show if len(tasks) > 1 else None)
     if len(runs) == 1:
         print(json.dumps(_found(runs[0])))
     else:
@@ -112,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for policy in policies:
             values = [_found(done) for done in runs if done.policy == policy]
             medians[policy] = {key: round(statistics.median(v[key] for v in values), 4) for key in values[0]}
-        print(json.dumps({"medians": medians, "seeds": len(seeds)}))
+        print(json.dumps({"medians": medians, "seeds": seeds}))
     return 0
 
 

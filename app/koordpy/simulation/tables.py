@@ -1,4 +1,4 @@
-"""Tables of pods or nodes: CSV with a heading line, or JSON lines; gzipped where the name ends in `.gz`.
+"""Tables of pods or nodes: CSV with a heading line, or JSON lines; possibly gzipped.
 
 A cell of an amount is an expression: columns, units and numbers, joined by `*`, multiplied exactly.
 """
@@ -6,6 +6,7 @@ A cell of an amount is an expression: columns, units and numbers, joined by `*`,
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -28,9 +29,9 @@ Row = Mapping[str, Any]
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield every row with its place (`file:line`). Raises ConfigError for an invalid table, OSError."""
-    opened: Any = gzip.open if path.suffix == ".gz" else open
+    opened: Any = gzip.open if path.suffix == ".gz" or _is_compressed(path) else open
     name = path.name.removesuffix(".gz")
-    with opened(path, "rt", encoding="utf-8", newline="") as file:
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
         try:
             if name.endswith(".csv"):
                 yield from _csv(path, file)
@@ -38,8 +39,14 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
                 yield from _json_lines(path, file)
             else:
                 raise ConfigError(f"{path}: expected a .csv or .jsonl file (.gz too)")
-        except (UnicodeDecodeError, gzip.BadGzipFile, csv.Error) as error:
+        except (UnicodeDecodeError, gzip.BadGzipFile, zlib.error, EOFError, csv.Error) as error:
             raise ConfigError(f"{path}: not a table: {error}") from None
+
+
+def _is_compressed(path: Path) -> bool:
+    """Return whether a file begins as gzip files do, whatever its name is."""
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
 
 
 def _csv(path: Path, file: TextIO) -> Iterator[tuple[str, Row]]:

@@ -17,10 +17,19 @@ def test_rows_of_csv_and_json_lines_are_equal(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"name": "x", "cpu": "1"}\n\n{"name": "y", "cpu": "2"}\n')
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("name,cpu\nx,1\ny,2\n")
-    found = [
-        [dict(row) for _, row in tables.rows(tmp_path / name)] for name in ("a.csv", "a.jsonl", "a.csv.gz")
-    ]
-    assert found[0] == found[1] == found[2] == [{"name": "x", "cpu": "1"}, {"name": "y", "cpu": "2"}]
+    (tmp_path / "named-otherwise.csv").write_bytes((tmp_path / "a.csv.gz").read_bytes())
+    (tmp_path / "with-mark.csv").write_text("\ufeffname,cpu\r\nx,1\r\ny,2\r\n")
+    names = ("a.csv", "a.jsonl", "a.csv.gz", "named-otherwise.csv", "with-mark.csv")
+    expected = [{"name": "x", "cpu": "1"}, {"name": "y", "cpu": "2"}]
+    for name in names:
+        assert [dict(row) for _, row in tables.rows(tmp_path / name)] == expected
+
+
+def test_a_compressed_table_that_ends_early_is_reported(tmp_path: Path) -> None:
+    whole = gzip.compress(b"name,cpu\n" + b"x,1\n" * 1000)
+    (tmp_path / "a.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ConfigError, match="not a table"):
+        list(tables.rows(tmp_path / "a.csv.gz"))
 
 
 @pytest.mark.parametrize(

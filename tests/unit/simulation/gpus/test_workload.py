@@ -36,6 +36,29 @@ def test_pods_request_cpu_memory_and_gpus_of_models(tmp_path):
 
 def test_a_table_may_have_no_models(tmp_path):
     assert pods(tmp_path, "a,4000,512,2,1000") == [Request(GPURequest(4000, 2, 1000), 512)]
+    file = write(tmp_path / "n.csv", "sn,cpu_milli,memory_mib,gpu", "b,96000,2048,8")
+    assert read_nodes(file) == [Node("b", 96000, 2048, 8, "")]
+
+
+@pytest.mark.parametrize("nothing", ["", "nan", "NaN", "None", "|", " | "])
+def test_a_pod_without_a_model_may_use_any(tmp_path, nothing):
+    found = pods(tmp_path, f"a,4000,512,1,500,{nothing}", heading=PODS + ",gpu_spec")
+    assert found == [Request(GPURequest(4000, 1, 500), 512)]
+
+
+def test_pods_without_gpus_need_no_model(tmp_path):
+    found = pods(tmp_path, "a,1,1,0,0,T4", "b,1,1,1,500,T4||P100|", heading=PODS + ",gpu_spec")
+    assert [pod.gpu.models for pod in found] == [frozenset(), frozenset({"T4", "P100"})]
+
+
+def test_columns_that_are_absent_have_the_authors_defaults(tmp_path):
+    found = pods(tmp_path, "4000,2", "100,0", heading="cpu_milli,num_gpu")
+    assert found == [Request(GPURequest(4000, 2, 1000), 0), Request(GPURequest(100), 0)]
+
+
+def test_fractions_are_cut_off_and_more_than_a_gpu_is_one(tmp_path):
+    found = pods(tmp_path, "a,4000.0,512.9,1.0,333.3", "b,1,1,1,1200")
+    assert found == [Request(GPURequest(4000, 1, 333), 512), Request(GPURequest(1, 1, 1000), 1)]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +66,8 @@ def test_a_table_may_have_no_models(tmp_path):
     [
         ("a,x,512,1,500", "cpu_milli: got 'x', expected a number"),
         ("a,1,512,1,-5", "gpu_milli: got '-5'"),
+        ("a,inf,512,1,500", "cpu_milli: got 'inf'"),
+        ("a,1,512,nan,500", "num_gpu: got 'nan'"),
         ("a,1,512,2,500", "gpu_milli: got 500, expected 1000 of each of 2 GPUs"),
         ("a,1,512,0,0", "expected pods that request GPUs"),
     ],
