@@ -44,7 +44,7 @@ async def stage(plane: "ControlPlane | None", tmp_path: Path) -> AsyncIterator[S
             yield stage
         finally:
             await stage.stop()
-            await _emptied(stage.client)
+            await emptied(stage.client)
             await stage.client.close()
         return
     async with ApiServer(crds=[data.deploy("crds")]) as server:
@@ -56,7 +56,9 @@ async def stage(plane: "ControlPlane | None", tmp_path: Path) -> AsyncIterator[S
             await stage.client.close()
 
 
-async def _emptied(client: Client) -> None:
+async def emptied(client: Client) -> None:
+    """Delete what tests create."""
+
     async def deleted(obj: KubeObject) -> None:
         with suppress(NotFound):
             meta = obj.metadata

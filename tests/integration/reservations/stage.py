@@ -63,6 +63,9 @@ def profiles(**args: Any) -> Document:
 class Stage:
     """One cluster. `plane` is given where the scheduler is kube-scheduler, `server` where all is ours."""
 
+    scheduler_name = "default-scheduler"
+    """The only profile of the scheduler."""
+
     def __init__(
         self,
         access: Document,
@@ -81,6 +84,14 @@ class Stage:
 
     # --- who schedules ---------------------------------------------------------------------------
 
+    def profiles(self) -> Document:
+        """Return what koordpy runs for pods."""
+        return profiles(**self.args)
+
+    def scheduler_profile(self) -> Document:
+        """Return the profile of the scheduler."""
+        return {"schedulerName": self.scheduler_name}
+
     @property
     def process(self) -> Process:
         """The `koordpy serve` that kube-scheduler calls."""
@@ -89,7 +100,7 @@ class Stage:
     async def serve(self, *, port: int = 0, parts: Sequence[str] = ("extender",), **extender: Any) -> Process:
         """Run one more `koordpy serve` in this process."""
         written = self._folder / "profiles.yaml"
-        written.write_text(yaml.safe_dump(profiles(**self.args)))
+        written.write_text(yaml.safe_dump(self.profiles()))
         document = {
             "client": self._access,
             "parts": list(parts),
@@ -113,7 +124,7 @@ class Stage:
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "profiles": [{"schedulerName": "default-scheduler"}],
+            "profiles": [self.scheduler_profile()],
             "extenders": [
                 {
                     **common,

@@ -1,6 +1,7 @@
 """How rejections are answered: as nodes on which evictions may help, or not."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.executor import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from koordpy.scheduling.preemption.importance import priority_of
+from koordpy.scheduling.toolkit.topology_manager.policy import UNALIGNED, UNSATISFIED
+
+NO_AFFINITY: Final = "node(s) NUMA Topology affinity error"
 
 
 def not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
@@ -38,8 +42,18 @@ def failures(outcome: FilterOutcome, awaited: str = "") -> tuple[dict[str, str],
         return failed, unresolvable
     for status, names in refused:
         hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        (unresolvable if hopeless else failed).update(dict.fromkeys(names, status.message))
+        (unresolvable if hopeless else failed).update(dict.fromkeys(names, _told(status)))
     return failed, unresolvable
+
+
+def _told(status: Status) -> str:
+    """Return the message of a rejection.
+
+    Reasons of the topology manager name hints only: what they are about goes in front of them, in the words
+    of Koordinator's end-to-end tests (`test/e2e/scheduling/nodenumaresource.go`).
+    """
+    message = status.message
+    return f"{NO_AFFINITY}: {message}" if message.startswith((UNALIGNED, UNSATISFIED)) else message
 
 
 def node_awaited(pod: Pod, nodes: NodeTable) -> str:

@@ -6,8 +6,8 @@ import pytest
 from koordpy.api.core import Pod
 from koordpy.api.scheme import decode
 from koordpy.scheduling.extender.rejections import failures, node_awaited
-from koordpy.scheduling.interface.outcome import FilterOutcome
-from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.interface.outcome import FilterOutcome, Refusals
+from koordpy.scheduling.interface.status import Status, Verdict
 
 from ..worlds import node, pod, pod_document, world
 
@@ -59,3 +59,15 @@ def test_kube_scheduler_is_not_told_to_look_beyond_the_node_where_victims_termin
     """It would clear the nomination if evictions did not help there."""
     assert failures(rejected(), "b") == ({"b": "over quota"}, {"a": "over quota"})
     assert failures(rejected(), "c") == failures(rejected())
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["Unaligned NUMA Hint cause cpu prefer [11] among [11]", "Unsatisfied NUMA cpu"],
+)
+def test_messages_say_what_reasons_of_the_topology_manager_are_about(reason: str) -> None:
+    nodes = world([node("a"), node("b")]).nodes.all()
+    refused = np.array([True, False])
+    found = FilterOutcome(nodes, ~refused)
+    found.refusals.append(Refusals("P", np.array([0]), Verdict.reject(refused, reason)))
+    assert failures(found) == ({"a": f"node(s) NUMA Topology affinity error: {reason}"}, {})

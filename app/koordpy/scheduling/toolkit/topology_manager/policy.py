@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
+from typing import Final
 
 from koordpy.scheduling.interface import NUMATopologyHint
 
@@ -64,6 +65,11 @@ class Exclusive:
 NOT_EXCLUSIVE = Exclusive()
 
 
+UNALIGNED: Final = "Unaligned NUMA Hint cause"
+UNSATISFIED: Final = "Unsatisfied NUMA"
+"""How the reasons for which hints are rejected begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Merged:
     """The merged hint, whether the policy admits it, and why not."""
@@ -105,7 +111,7 @@ def merge_hints(
     if best.preferred:
         return Merged(best)
     aligned = ("," if single else " & ").join(_summaries(offered))
-    return Merged(best, False, (f"Unaligned NUMA Hint cause {aligned}",))
+    return Merged(best, False, (f"{UNALIGNED} {aligned}",))
 
 
 def _flatten(providers: Iterable[ProviderHints]) -> tuple[list[Hints], tuple[str, ...]]:
@@ -120,7 +126,7 @@ def _flatten(providers: Iterable[ProviderHints]) -> tuple[list[Hints], tuple[str
                 lists.append(_ANYWHERE)
             elif not hints:
                 lists.append(_NOWHERE)
-                reasons.append(f"Unsatisfied NUMA {resource}")
+                reasons.append(f"{UNSATISFIED} {resource}")
             else:
                 lists.append(hints)
     return lists, tuple(reasons)
