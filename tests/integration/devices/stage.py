@@ -128,7 +128,7 @@ class DeviceStage(Stage):
         `template` is more of the spec of its template, and the template's labels and annotations.
         """
         more = dict(template or {})
-        metadata = {key: more.pop(key) for key in ("labels", "annotations") if key in more}
+        metadata: Document = {key: more.pop(key) for key in ("labels", "annotations") if key in more}
         document = {
             "apiVersion": "scheduling.koordinator.sh/v1alpha1",
             "kind": "Reservation",

@@ -1,5 +1,7 @@
 """Pods that preempt others for GPUs, beside a stock scheduler."""
 
+from typing import Any
+
 from koordpy.api import extension
 from koordpy.cluster.errors import NotFound
 from tests.integration.devices.stage import CRITICAL, GPUS, NODE, DeviceStage, devices, uses
@@ -7,7 +9,7 @@ from tests.integration.devices.stage import CRITICAL, GPUS, NODE, DeviceStage, d
 ALL = {extension.GPU: str(100 * GPUS)}
 OWNER = "uses-reserved-gpus"
 OWNS = {OWNER: "true"}
-HERE = {
+HERE: dict[str, Any] = {
     "affinity": {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {

@@ -17,8 +17,8 @@ async def assert_within(stage: DeviceStage, name: str, *pods: Pod) -> None:
     """The Reservation says who uses it and how much, and its pods have no devices but its own."""
     found = await stage.owned_by(name, *pods)
     requested = sum(int(each.spec.containers[0].resources.requests[extension.GPU]) for each in pods)
-    held = found.spec.template.spec.containers[0].resources.requests
-    assert found.status.allocatable == held
+    assert found.spec.template is not None
+    assert found.status.allocatable == found.spec.template.spec.containers[0].resources.requests
     assert found.status.allocated == gpu(requested)
     reserved = devices(found)
     for pod in pods:
