@@ -1,137 +1,139 @@
-"""Time of filter, score ahead and prioritize in process, without HTTP: LoadAware and the stock plugins on.
+"""Processor time of filter, score ahead and prioritize in process, without HTTP, for a profiler.
 
-`python -m bench.extender_cycle [nodes]`
+`python -m bench.extender_cycle [--world numa-5000-1000] [--chain bench/full-chain.yaml] [--koordpy-chooses]`
+
+The world is one of `bench.worlds`; `--chain stock` is LoadAwareScheduling and plugins of kube-scheduler.
 """
 
+import argparse
+import asyncio
 import json
 import random
 import statistics
-import sys
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from koordpy.api.core import Node, Pod
-from koordpy.api.koordinator import NodeMetric
-from koordpy.api.meta import format_time
-from koordpy.api.scheme import decode
+from bench import numa_objects, objects, worlds
+from bench.extender import FULL_CHAIN
+from koordpy.api.scheme import RESOURCES, decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.extender.extender import Extender, create
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles import config
+from koordpy.scheduling.profiles.registry import Place, build
 
-PLUGINS = (
+STOCK = (
     ("NodeUnschedulable", 1), ("NodeName", 1), ("TaintToleration", 3), ("NodeAffinity", 2), ("NodePorts", 1),
     ("NodeResourcesFit", 1), ("LoadAwareScheduling", 1),
 )  # fmt: skip
 
+Maker = Callable[[int], objects.Document]
 
-def cluster_of(count: int, rng: random.Random) -> Extender:
-    """Return an extender over a cluster with three pods a node."""
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": config.KIND,
-        "profiles": [
-            {"plugins": {"multiPoint": {"enabled": [{"name": n, "weight": w} for n, w in PLUGINS]}}}
-        ],
-    }
+
+def _reserving(i: int) -> objects.Document:
+    pod = numa_objects.waiting_pod(i)
+    pod["metadata"]["labels"]["app"] = objects.RESERVING_APP
+    return pod
+
+
+def _selective(i: int) -> objects.Document:
+    pod = objects.waiting_pod(i)
+    pod["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": "zone-1"}
+    return pod
+
+
+PODS: dict[str, Maker] = {
+    "plain": numa_objects.waiting_pod,
+    "reserving": _reserving,
+    "selective": _selective,
+    "numa": numa_objects.numa_pod,
+}
+
+
+def chain(name: str) -> config.SchedulerConfiguration:
+    """Return a configuration, by its path or as `stock`."""
+    if name != "stock":
+        return config.load(Path(name))
+    enabled = [{"name": name, "weight": weight} for name, weight in STOCK]
+    return config.read({"kind": config.KIND, "apiVersion": "kubescheduler.config.k8s.io/v1",
+                        "profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]})  # fmt: skip
+
+
+def extender_of(world: worlds.World, chosen: config.SchedulerConfiguration, *, chooses: bool) -> Extender:
+    """Return an extender over a cluster with the objects of a world."""
     cluster = Cluster()
-    extender = create(config.read(document), cluster, None)
-    now = format_time(datetime.now(UTC))
-    for i in range(count):
-        name = f"node-{i:05d}.cluster.local"
-        taints = [{"key": "dedicated", "value": "gpu", "effect": "PreferNoSchedule"}] if i % 7 == 0 else []
-        cluster.store(Node).apply(
-            decode(
-                Node,
-                {
-                    "metadata": {
-                        "name": name,
-                        "uid": name,
-                        "labels": {"zone": f"z{i % 3}", "hostname": name},
-                    },
-                    "spec": {"taints": taints},
-                    "status": {"allocatable": {"cpu": "96", "memory": "512Gi", "pods": "110"}},
-                },
-            )
-        )
-        cluster.store(NodeMetric).apply(
-            decode(
-                NodeMetric,
-                {
-                    "metadata": {"name": name},
-                    "status": {
-                        "updateTime": now,
-                        "nodeMetric": {
-                            "nodeUsage": {"resources": {"cpu": f"{rng.randint(1, 60)}", "memory": "100Gi"}}
-                        },
-                    },
-                },
-            )
-        )
-        for j in range(3):
-            cluster.store(Pod).apply(decode(Pod, pod(f"p-{i}-{j}", node_name=name)))
+    base = Handle(cluster, client=None)
+    profiles = build(chosen, lambda _: base.sibling(), place=Place.EXTENDER)
+    extender = Extender(profiles, base, node_choice="koordpy" if chooses else "kube-scheduler")
+    types = {resource.path(): type_ for type_, resource in RESOURCES.items()}
+    for path, items in world.lists.items():
+        store: Any = cluster.store(types[path])
+        for item in items:
+            store.apply(decode(types[path], json.loads(item)))
     for store in cluster.stores:
         store.synced = True
     return extender
 
 
-def pod(name: str, node_name: str = "") -> dict[str, object]:
-    """Return a typical pod."""
-    return {
-        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}},
-        "spec": {
-            "nodeName": node_name,
-            "nodeSelector": {"zone": "z1"} if name.startswith("selective") else {},
-            "containers": [
-                {"name": "c", "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}}},
-                {
-                    "name": "d",
-                    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}},
-                },
-            ],
-        },
-    }
+def cycle(extender: Extender, pod: objects.Document, names: list[str]) -> dict[str, float]:
+    """Filter and prioritize a pod; return seconds of processor time."""
+    document = {"Pod": pod, "Nodes": None, "NodeNames": names}
+    body = json.dumps(document, separators=(",", ":")).encode()
+    started = time.process_time()
+    answer, kept = extender.filter(body)
+    filtered = time.process_time()
+    if kept is not None:
+        extender.score_ahead(kept)
+    scored = time.process_time()
+    passed = json.loads(answer)["NodeNames"]
+    if not passed:
+        raise RuntimeError(f"filter answered {answer[:300]!r}")
+    found = {"filter": filtered - started, "score": scored - filtered}
+    if len(passed) > 1:
+        body = json.dumps({**document, "NodeNames": passed}, separators=(",", ":")).encode()
+        started = time.process_time()
+        extender.prioritize(body)
+        found["prioritize"] = time.process_time() - started
+    return found
 
 
-def main(count: int = 15_000) -> None:
+async def main() -> None:
     """Print medians in milliseconds."""
-    rng = random.Random(1)
-    began = time.perf_counter()
-    extender = cluster_of(count, rng)
-    print(f"{count} nodes, {3 * count} pods fed in {time.perf_counter() - began:.1f} s")
-    names = [f"node-{i:05d}.cluster.local" for i in range(count)]
-    for kind in ("plain", "selective"):
-        body = json.dumps({"Pod": pod(f"{kind}-warm"), "NodeNames": names}).encode()
-        extender.filter(body)
-        for size in (500, 5_000):
-            times: dict[str, list[float]] = {"filter": [], "score": [], "prioritize": []}
-            for attempt in range(60):
-                start = rng.randrange(count)
+    parser = argparse.ArgumentParser(prog="python -m bench.extender_cycle", description=__doc__)
+    parser.add_argument("--world", default="numa-5000-1000")
+    parser.add_argument("--chain", default=str(FULL_CHAIN))
+    parser.add_argument("--pods", nargs="*", default=["plain", "reserving", "numa"], choices=PODS)
+    parser.add_argument("--sizes", type=int, nargs="*", help="numbers of names")
+    parser.add_argument("--attempts", type=int, default=40)
+    parser.add_argument("--koordpy-chooses", action="store_true")
+    options = parser.parse_args()
+    began = time.process_time()
+    world = worlds.maker(options.world)()
+    extender = extender_of(world, chain(options.chain), chooses=options.koordpy_chooses)
+    names = [objects.node_name(i) for i in range(len(world.lists["/api/v1/nodes"]))]
+    print(f"{options.world} fed in {time.process_time() - began:.1f} s")
+    rng, numbers = random.Random(1), iter(range(1 << 30))
+    for kind in options.pods:
+        for size in options.sizes or (500, len(names)):
+            asked = []
+            for _ in range(options.attempts):
+                i = next(numbers)
+                pod = PODS[kind](i)
+                pod["metadata"]["uid"] = f"{i:08x}-4a63-4c1a-8f53-1f1a2c0b5a77"
+                start = rng.randrange(len(names))
                 chosen = (names[start:] + names[:start])[:size]  # kube-scheduler goes round the nodes
-                document = {"Pod": pod(f"{kind}-{attempt}"), "Nodes": None, "NodeNames": chosen}
-                body = json.dumps(document).encode()
-                started = time.perf_counter()
-                answer, kept = extender.filter(body)
-                filtered = time.perf_counter()
-                assert kept is not None
-                extender.score_ahead(kept)
-                scored = time.perf_counter()
-                kept_names = json.loads(answer)["NodeNames"]
-                body = json.dumps({**document, "NodeNames": kept_names}, separators=(",", ":")).encode()
-                before = time.perf_counter()
-                extender.prioritize(body)
-                done = time.perf_counter()
-                for key, value in zip(
-                    times, (filtered - started, scored - filtered, done - before), strict=True
-                ):
-                    times[key].append(value * 1000)
-            medians = {key: statistics.median(values[5:]) for key, values in times.items()}
-            parts = ", ".join(f"{key} {value:.3f}" for key, value in medians.items())
-            fastest = min(map(sum, zip(*times.values(), strict=True)))
+                asked.append(cycle(extender, pod, chosen))
+            sums = [sum(each.values()) * 1e3 for each in asked]
+            parts = ", ".join(
+                f"{part} {statistics.median(each[part] for each in asked[1:]) * 1e3:.3f}" for part in asked[-1]
+            )
             print(
-                f"{kind} pod, {size} names: median {sum(medians.values()):.3f} ms ({parts}), "
-                f"fastest {fastest:.3f} ms"
+                f"{kind} pod, {size} names: median {statistics.median(sums[1:]):.3f} ms ({parts}), "
+                f"fastest {min(sums):.3f}, first {sums[0]:.3f}"
             )
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    asyncio.run(main())

@@ -2,7 +2,8 @@
 
 `python -m bench.worlds PORT WORLD...` serves each world under its name (`http://127.0.0.1:PORT/nodes-5000`):
 `profiles-N` has N ClusterColocationProfiles, `nodes-N-R` N nodes with NodeMetrics and R Reservations,
-`pods-N-M` N running pods on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and
+`numa-N-R` the same with NUMA nodes, devices and quotas (`bench.numa_objects`), `single-N-R` those with the
+policy SingleNUMANode, `pods-N-M` N running pods on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and
 silent, but for the pods of a pods world: some seconds after the watch began, M updates come as fast as they
 are read.
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from bench import objects, pods
+from bench import numa_objects, objects, pods
 from koordpy.embedded.apiserver.listener import Listener
 from koordpy.embedded.apiserver.wire import Answer, Request, Response, Stream
 
@@ -67,6 +68,19 @@ def nodes(count: int, reservations: int = 0) -> World:
     )
 
 
+def numa(count: int, reservations: int = 0, policy: str = "") -> World:
+    """A cluster whose nodes have NUMA nodes, and half of them devices."""
+    world = nodes(count, reservations)
+    world.lists |= {
+        "/api/v1/nodes": _encoded(numa_objects.nodes(count, policy)),
+        "/api/v1/pods": _encoded(numa_objects.running_pods(count)),
+        "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies": _encoded(numa_objects.topologies(count)),
+        "/apis/scheduling.koordinator.sh/v1alpha1/devices": _encoded(numa_objects.devices(count)),
+        "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas": _encoded(numa_objects.quotas()),
+    }
+    return world
+
+
 def running_pods(count: int, updates: int = 0) -> World:
     """A cluster's nodes and pods, and updates of the pods in turn."""
     lists = {
@@ -76,7 +90,13 @@ def running_pods(count: int, updates: int = 0) -> World:
     return World(lists, [_update(i % count, 10 + i // count) for i in range(updates)])
 
 
-WORLDS: dict[str, Callable[..., World]] = {"profiles": profiles, "nodes": nodes, "pods": running_pods}
+WORLDS: dict[str, Callable[..., World]] = {
+    "profiles": profiles,
+    "nodes": nodes,
+    "numa": numa,
+    "single": partial(numa, policy=numa_objects.SINGLE_NUMA_NODE),
+    "pods": running_pods,
+}
 
 
 def _update(i: int, version: int) -> bytes:
@@ -98,17 +118,20 @@ def _with_identity(i: int, document: dict[str, Any]) -> bytes:
     return json.dumps({**document, "metadata": metadata}, separators=(",", ":")).encode()
 
 
+def maker(name: str) -> Callable[[], World]:
+    """Return what makes the world of a name. Raises ValueError."""
+    kind, *counts = name.split("-")
+    if kind not in WORLDS or not counts or not all(map(str.isdecimal, counts)):
+        raise ValueError(f"world {name!r}: expected one of {', '.join(WORLDS)}, a dash and a number")
+    return partial(WORLDS[kind], *map(int, counts))
+
+
 class Worlds:
     """The worlds of one server by name; each is made when it is first asked for."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._makers: dict[str, Callable[[], World]] = {}
+        self._makers = {name: maker(name) for name in names}
         self._made: dict[str, World] = {}
-        for name in names:
-            kind, *counts = name.split("-")
-            if kind not in WORLDS or not counts or not all(map(str.isdecimal, counts)):
-                raise ValueError(f"world {name!r}: expected one of {', '.join(WORLDS)}, a dash and a number")
-            self._makers[name] = partial(WORLDS[kind], *map(int, counts))
 
     def handle(self, request: Request) -> Answer:
         """Answer a request."""

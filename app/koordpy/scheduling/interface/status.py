@@ -182,6 +182,16 @@ class Verdict:
         """Give each node a code (n,) int8 and an index (n,) into a table of reasons."""
         return cls(codes, keys, table.__getitem__) if codes.any() else PASS
 
+    def spread(self, positions: Keys, count: int) -> "Verdict":
+        """Return the verdict on `count` nodes, of which those at these positions are this one's."""
+        if self.codes is None:
+            return PASS
+        codes, keys = np.zeros(count, np.int8), np.zeros(count, np.int64)
+        codes[positions] = self.codes
+        if self.keys is not None:
+            keys[positions] = self.keys
+        return Verdict(codes, None if self.keys is None else keys, self._render)
+
     def key(self, index: int) -> int:
         """Return a node's reason key: nodes with equal keys have equal reasons."""
         return 0 if self.keys is None else int(self.keys[index])

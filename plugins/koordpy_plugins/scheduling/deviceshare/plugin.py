@@ -327,6 +327,10 @@ class DeviceShare(
             return SUCCESS
         return self._placing.filter_nominated(state, prepared, pod, reservation, self._node(node_name))
 
+    def filter_nominate_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        """Do the same for all pairs; refuse none to a pod that requests no devices."""
+        return PASS if state.read(PREPARED) is None else super().filter_nominate_reservations(state, pairs)
+
     def score_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
     ) -> int:
@@ -336,6 +340,12 @@ class DeviceShare(
             return 0
         node = self._node(node_name)
         return _scored(self._placing.score_reservation(state, prepared, pod, reservation, node))
+
+    def score_reservations(self, state: CycleState, pairs: ReservationPairs) -> Int64:
+        """Do the same for all pairs. Raises ScoreError."""
+        if state.read(PREPARED) is None:
+            return np.zeros(len(pairs), np.int64)
+        return super().score_reservations(state, pairs)
 
     def normalize_reservations_of_nodes(
         self, state: CycleState, pod: Pod, scores: Int64, first: Int64

@@ -62,8 +62,9 @@ from .attempt.pod_state import POD_STATE, PodState
 from .cases import Case, Cases
 from .commit import Commit
 from .filter import NodeFilter
+from .plain import PlainNodes
 from .preemption import move
-from .reservations.reusable import RESTORED, NodeReusable, of_pods, of_reservations
+from .reservations.reusable import RESTORED, NodeReusable, of_pairs, of_pods
 from .scorer import Scorer
 from .scoring import NodeScore
 from .service import node_allocations
@@ -118,7 +119,9 @@ class NodeNUMAResource(
         self._cases = Cases(self.ledger, args.numa_allocate_strategy)
         scorer = Scorer.of(args.scoring_strategy.type, args.scoring_strategy)
         numa_scorer = Scorer.of(args.numa_scoring_strategy.type, args.scoring_strategy)
-        self._arrays = Arrays(handle.cluster.shared(CPUColumns), numa_scorer, scorer)
+        columns = handle.cluster.shared(CPUColumns)
+        self._arrays = Arrays(columns, numa_scorer, scorer)
+        self._plain = PlainNodes(columns, scorer)
         self._admission = Admission(handle, self._cases, numa_scorer)
         self._commit = Commit(handle, self.ledger, self._admission)
         self._filter = NodeFilter(self._admission, self._commit)
@@ -184,6 +187,15 @@ class NodeNUMAResource(
             return PASS
         if found.designated is not None:
             return Verdict.of([self._filter_one(state, found, pod, node) for node in each(nodes)])
+        plain = self._plain.of(found, nodes)
+        if plain is None:
+            return self._filter_all(state, found, pod, nodes)
+        others = np.flatnonzero(~plain)
+        if not len(others):
+            return PASS
+        return self._filter_all(state, found, pod, nodes.pick(others)).spread(others, len(nodes))
+
+    def _filter_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Verdict:
         special = {*(state.read(RESTORED) or ()), *found.preemptible}
         filtered = self._arrays.filter(state, found, nodes, special, partial(self._other_hints, state, pod))
         return filtered.verdict(lambda at: self._filter_one(state, found, pod, NodeInfo(nodes, at)))
@@ -209,22 +221,13 @@ class NodeNUMAResource(
         state.write(RESTORED, {})
         return SUCCESS
 
-    def restore_reservation(
-        self,
-        state: CycleState,
-        pod: Pod,
-        matched: Sequence[ReservationInfo],
-        unmatched: Sequence[ReservationInfo],
-        node: NodeInfo,
-    ) -> tuple[object, Status]:
-        """Find what the reservations of a node hold."""
-        held = self.ledger.node(node.name)
-        found, others = of_reservations(matched, held), of_reservations(unmatched, held)
-        if not found and not others:
-            return None, SUCCESS
-        restored = NodeReusable.of(found, others)
-        self._restored(state)[node.name] = restored
-        return restored, SUCCESS
+    def restore_reservations(
+        self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
+    ) -> tuple[Mapping[str, object], Status]:
+        """Find what the reservations of nodes hold."""
+        found = of_pairs(matched, unmatched, self.ledger)
+        self._restored(state).update(found)
+        return found, SUCCESS
 
     def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:
         """Nothing is left to do: what was restored is in the state."""
@@ -261,6 +264,18 @@ class NodeNUMAResource(
         """Refuse none: Filter considers all reservations of a node."""
         return PASS
 
+    def filter_nominate_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        """Do the same for all pairs: plain nodes need nothing of a reservation."""
+        found, status = pod_state.read(state)
+        plain = self._plain.of(found, pairs.nodes) if status.is_success and not found.is_skipped else None
+        if plain is None:
+            return super().filter_nominate_reservations(state, pairs)
+        others = np.flatnonzero(~plain[pairs.at])
+        if not len(others):
+            return PASS
+        left = super().filter_nominate_reservations(state, pairs.pick(others))
+        return left.spread(others, len(pairs))
+
     def filter_nominate_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
     ) -> Status:
@@ -287,6 +302,16 @@ class NodeNUMAResource(
             raise RuntimeError(status.message)
         if found.is_skipped:
             return np.zeros(len(nodes), np.int64)
+        plain = self._plain.of(found, nodes)
+        if plain is None:
+            return self._score_all(state, found, pod, nodes)
+        scores = self._plain.score(found, nodes)
+        others = np.flatnonzero(~plain)
+        if len(others):
+            scores[others] = self._score_all(state, found, pod, nodes.pick(others))
+        return scores
+
+    def _score_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Int64:
         special = {*(state.read(RESTORED) or ()), *found.preemptible}
         if is_ignored_by(pod):
             special.update(nodes.names)

@@ -22,20 +22,32 @@ def scores(
     `column` returns (count,) what is requested of a resource already, and what there is, which is never
     negative; `wanted` (count,) what the pod requests.
     """
-    total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    total: Int64 | int = 0
+    weights: Int64 | int = 0
     for name, weight in scorer.weights.items():
         asked = wanted(name)
         if not len(asked) or not scorer.counts(name, int(asked[0])):
             continue
         requested, capacity = column(name)
         used = requested + asked
-        there = np.where(capacity == 0, 1, capacity)
         part = np.minimum(used, capacity) if scorer.prefers_most else np.maximum(capacity - used, 0)
-        share = np.sign(part) * (np.abs(part) * MAX_NODE_SCORE // there)
-        total += np.where(capacity == 0, 0, weight * share)
-        weights += np.where(capacity == 0, 0, weight)
-    found: Int64 = np.where(weights == 0, 0, total // np.maximum(weights, 1))
+        is_there = capacity != 0
+        if is_there.all():  # as of cpu and memory, which every node has
+            total = total + weight * _share(part, capacity)
+            weights = weights + weight
+        else:
+            total = total + np.where(is_there, weight * _share(part, np.maximum(capacity, 1)), 0)
+            weights = weights + np.where(is_there, weight, 0)
+    found: Int64 = np.zeros(count, np.int64) + total // np.maximum(weights, 1)
     return found
+
+
+def _share(part: Int64, capacity: Int64) -> Int64:
+    """Return the share of a capacity in hundredths, rounded towards 0."""
+    part = part * MAX_NODE_SCORE
+    if part.min() >= 0:
+        return part // capacity
+    return np.sign(part) * (np.abs(part) // capacity)
 
 
 def of_nodes(nodes: NodeSet, name: str) -> tuple[Int64, Int64]:

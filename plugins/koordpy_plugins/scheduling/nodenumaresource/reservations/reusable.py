@@ -12,8 +12,10 @@ from koordpy.api.resource_amounts import Amounts, minus, minus_not_negative
 from koordpy.api.resource_list import Quantities
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 
 from ..attempt.preemptible import sum_up
+from ..state.ledger import CPULedger
 from ..state.node_allocation import NodeAllocation
 from ..state.pod_allocation import PodAllocation
 
@@ -96,6 +98,29 @@ RESTORED: Final[StateKey[dict[str, NodeReusable]]] = StateKey("NodeNUMAResource/
 def reusable_on(state: CycleState, node_name: str) -> NodeReusable:
     """Return what is reusable on a node in an attempt."""
     return (state.read(RESTORED) or {}).get(node_name, NOTHING)
+
+
+def of_pairs(
+    matched: ReservationPairs, unmatched: ReservationPairs, ledger: CPULedger
+) -> dict[str, NodeReusable]:
+    """Return what reservations hold, by the name of their node; both pairs have the same nodes.
+
+    Most reservations hold neither CPUs nor resources of NUMA nodes; nodes with these alone are left out.
+    """
+    holding: dict[int, tuple[list[ReservationInfo], list[ReservationInfo]]] = {}
+    names = matched.nodes.names
+    for kind, pairs in enumerate((matched, unmatched)):
+        for at, info in zip(pairs.at.tolist(), pairs.reservations, strict=True):
+            held = ledger.node(names[at])
+            if held is not None and held.get(info.pod.metadata.uid) is not None:
+                holding.setdefault(at, ([], []))[kind].append(info)
+    found = {}
+    for at in sorted(holding):
+        held = ledger.node(names[at])
+        for_pod, others = (of_reservations(infos, held) for infos in holding[at])
+        if for_pod or others:
+            found[names[at]] = NodeReusable.of(for_pod, others)
+    return found
 
 
 def of_reservations(

@@ -145,8 +145,11 @@ class CPUColumns(DerivedState):
         self._set(self.numbers, row, "bind_policy", BIND_POLICIES.index(bind))
         self._set(self.numbers, row, "numa_policy", NUMA_POLICIES.index(policy))
         self._set(self.numbers, row, "cpus_per_core", topology.cpus_per_core if topology is not None else 0)
+        ratio = (options.amplification_ratios or {}).get(extension.CPU, 0.0)
         self._set(self.ratios, row, "node_ratio", of_node)
-        self._set(self.ratios, row, "ratio", (options.amplification_ratios or {}).get(extension.CPU, 0.0))
+        self._set(self.ratios, row, "ratio", ratio)
+        imposes = bind != policies.NODE_NONE or policy or of_node > 1 or ratio > 1
+        self._set(self.flags, row, "is_plain", exact and readable and not imposes)
 
     @staticmethod
     def _set(columns: Mapping[str, Column], row: int, name: str, value: float) -> None:
@@ -230,7 +233,8 @@ class CPURows:
 
     def flag(self, name: str) -> Bool:
         """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs),
-        `is_regular` (see `CPUTopology`), or `has_readable_ratios` (the node's annotation can be read).
+        `is_regular` (see `CPUTopology`), `has_readable_ratios` (the node's annotation can be read), or
+        `is_plain` (exact, without a policy for CPUs or NUMA nodes, and without amplified CPUs).
         """
         flags: Bool = self._columns.flags[name].values.take(self._rows)
         return flags
@@ -303,7 +307,7 @@ class CPURows:
         )
 
 
-_FLAGS: Final = ("exact", "has_topology", "is_valid", "is_regular", "has_readable_ratios")
+_FLAGS: Final = ("exact", "has_topology", "is_valid", "is_regular", "has_readable_ratios", "is_plain")
 _NUMBERS: Final = ("bind_policy", "numa_policy", "cpus_per_core", "allocated", "zones", "single", "shared")
 _RATIOS: Final = ("node_ratio", "ratio")
 _COUNTS: Final = ("free_cpus", "free_whole", "free_cores", "allocated_cpus")
