@@ -6,8 +6,10 @@ search leaves them; a fresh NodeMetric on every node. As long as kube-scheduler'
 between the two calls, koordpy scores ahead; the pause between the calls here is `PAUSE`, and a second row
 shows what it is without.
 
-The chains: the shipped one, and `full-chain.yaml` in a cluster with `RESERVATIONS` Reservations, for pods
-that may use some of them and pods that may not. Where koordpy chooses the node there is filter alone.
+The chains: koordpy's shipped one, and `full-chain.yaml`, Koordinator's nine plugins, in a cluster with
+`RESERVATIONS` Reservations, NUMA nodes, devices and quotas (`bench.numa_objects`), for pods that may use some
+of the Reservations, pods that may not, and pods with GPUs and CPUs of their own. Where koordpy chooses the
+node there is filter alone, and each pod differs from the others, so that none shares a pass over the nodes.
 """
 
 import asyncio
@@ -16,12 +18,13 @@ import json
 import random
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
 
-from bench import load, machine, objects, servers
+from bench import load, machine, numa_objects, objects, servers
 from bench.report import Result
 
 SIZES = (500, 5_000, 15_000)
@@ -30,6 +33,34 @@ FULL_CHAIN = Path(__file__).parent / "full-chain.yaml"
 PAUSE = 0.002
 """Seconds between filter's answer and prioritize's question; kube-scheduler takes longer for 500 nodes."""
 GOALS = {500: "goal: p50 of both 2 ms at most", 5_000: "goal: p50 of both 6 ms at most"}
+FULL_GOALS = {500: "goal: p50 of both 3 ms at most", 5_000: "goal: p50 of both 10 ms at most"}
+NUMA_SIZE = 5_000
+NUMA_GOAL = "goal: p50 of both 15 ms at most"
+
+Make = Callable[[int], objects.Document]
+
+
+def reserving_pod(i: int) -> objects.Document:
+    """A pod that a tenth of the Reservations are for."""
+    pod = numa_objects.waiting_pod(i)
+    pod["metadata"]["labels"]["app"] = objects.RESERVING_APP
+    return pod
+
+
+def unlike_pod(i: int) -> objects.Document:
+    """A pod that requests what no other does, and that no Reservation is for."""
+    return _unlike(numa_objects.waiting_pod(i), i)
+
+
+def unlike_numa_pod(i: int) -> objects.Document:
+    """Do the same with 4 GPUs and 32 CPUs."""
+    return _unlike(numa_objects.numa_pod(i), i)
+
+
+def _unlike(pod: objects.Document, i: int) -> objects.Document:
+    for amounts in pod["spec"]["containers"][0]["resources"].values():
+        amounts["memory"] = f"{200 * 1024 + i % 4096}Ki"
+    return pod
 
 
 @dataclass(frozen=True)
@@ -39,15 +70,21 @@ class Case:
     label: str
     size: int
     arguments: tuple[str, ...] = ()
+    make: Make = objects.waiting_pod
+    world: str = "nodes"
     reservations: int = 0
-    app: str = "bench"
     pause: float = 0.0
     goal: str = ""
 
     @property
     def server(self) -> tuple[object, ...]:
         """What cases that share a server have in common."""
-        return self.size, self.arguments, self.reservations
+        return self.size, self.arguments, self.world_name
+
+    @property
+    def world_name(self) -> str:
+        """The cluster of the server, one of `bench.worlds`."""
+        return f"{self.world}-{self.size}-{self.reservations}"
 
     @property
     def chooses(self) -> bool:
@@ -66,14 +103,32 @@ def _cases() -> list[Case]:
         for size in SIZES
         for pause, how in ((PAUSE, "with a pause"), (0.0, "back to back"))
     ]
-    full = ("--scheduler-config", str(FULL_CHAIN))
-    for size in SIZES[:2]:
-        for app, whose in (("bench", "none for the pod"), (objects.RESERVING_APP, "some for the pod")):
-            label = f"full chain, {RESERVATIONS:,} reservations, {whose}, {size:,} names, back to back"
-            cases.append(Case(label, size, full, RESERVATIONS, app, goal=GOALS[size]))
-        label = f"full chain, {RESERVATIONS:,} reservations, koordpy chooses, {size:,} names"
-        cases.append(Case(label, size, (*full, "--node-choice", "koordpy"), RESERVATIONS))
-    return cases
+    return cases + _full_cases()
+
+
+def _full_cases() -> list[Case]:
+    """Return the cases of the full chain."""
+    chain = ("--scheduler-config", str(FULL_CHAIN))
+    chooses = (*chain, "--node-choice", "koordpy")
+    what = f"nine plugins, {RESERVATIONS:,} reservations"
+
+    def case(label: str, size: int, arguments: tuple[str, ...], make: Make, goal: str) -> Case:
+        label = f"{what}, {label}, {size:,} names"
+        return Case(label, size, arguments, make, "numa", RESERVATIONS, goal=goal)
+
+    cases = []
+    for size, goal in FULL_GOALS.items():
+        cases += [
+            case("none for the pod", size, chain, numa_objects.waiting_pod, goal),
+            case("some for the pod", size, chain, reserving_pod, goal),
+            case("none for the pod, koordpy chooses", size, chooses, unlike_pod, goal),
+        ]
+    asks = "a pod with 4 GPUs and 32 CPUs of its own"
+    return [
+        *cases,
+        case(asks, NUMA_SIZE, chain, numa_objects.numa_pod, NUMA_GOAL),
+        case(f"{asks}, koordpy chooses", NUMA_SIZE, chooses, unlike_numa_pod, NUMA_GOAL),
+    ]
 
 
 def run(rounds: int = 5, pods: int = 100) -> Result:
@@ -117,7 +172,7 @@ class Server:
 def _start(stack: contextlib.ExitStack, folder: Path, cases: list[Case]) -> dict[tuple[object, ...], Server]:
     """Start the API server and a koordpy for each kind of server."""
     port = servers.free_port()
-    names = dict.fromkeys(f"nodes-{case.size}-{case.reservations}" for case in cases)
+    names = dict.fromkeys(case.world_name for case in cases)
     worlds = servers.module("worlds", str(port), *names)
     stack.enter_context(
         servers.running("worlds", worlds, f"http://127.0.0.1:{port}/readyz", folder, machine.CLIENT_CORE)
@@ -127,7 +182,7 @@ def _start(stack: contextlib.ExitStack, folder: Path, cases: list[Case]) -> dict
         if case.server in found:
             continue
         bind = f"127.0.0.1:{servers.free_port()}"
-        world = f"http://127.0.0.1:{port}/nodes-{case.size}-{case.reservations}"
+        world = f"http://127.0.0.1:{port}/{case.world_name}"
         command = servers.koordpy(
             "serve", "--parts", "extender", "--no-leader-elect", "--controller-plugins", "-Reservation",
             "--server", world, "--extender-bind", bind, *case.arguments,
@@ -147,12 +202,12 @@ async def schedule(server: Server, case: Case, pods: range) -> dict[str, float]:
     async with load.channels(server.url, 1) as (channel,):
         for i in pods:
             order.shuffle(names)
-            pod = json.dumps(waiting_pod(i, case.app), separators=(",", ":")).encode()
+            pod = json.dumps(with_uid(case.make(i), i), separators=(",", ":")).encode()
             question = call_of(server, "filter", pod, names)
             started = time.perf_counter()
             answer = await channel.ask(question)
             filtered = time.perf_counter() - started
-            left = left_of(answer, 1 if case.chooses else case.size // 2)
+            left = left_of(answer, 1 if case.chooses else case.size // 4)
             if case.chooses:
                 asked.append((filtered, 0.0))
                 continue
@@ -177,10 +232,15 @@ def call_of(server: Server, verb: str, pod: bytes, names: list[str]) -> bytes:
     return load.request(f"{server.url}/extender/{verb}", body)
 
 
-def waiting_pod(i: int, app: str) -> objects.Document:
-    """Return the i-th pod, with a UID of its own."""
-    pod = objects.waiting_pod(i)
+def with_uid(pod: objects.Document, i: int) -> objects.Document:
+    """Return the i-th pod with a UID of its own."""
     pod["metadata"]["uid"] = f"{i:08x}-4a63-4c1a-8f53-1f1a2c0b5a77"
+    return pod
+
+
+def waiting_pod(i: int, app: str) -> objects.Document:
+    """Return the i-th small pod, with a UID of its own."""
+    pod = with_uid(objects.waiting_pod(i), i)
     pod["metadata"]["labels"]["app"] = app
     return pod
 

@@ -11,12 +11,11 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench import numa_objects, objects, worlds
-from bench.extender import FULL_CHAIN
+from bench.extender import FULL_CHAIN, Make, reserving_pod, with_uid
 from koordpy.api.scheme import RESOURCES, decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.extender.extender import Extender
@@ -29,14 +28,6 @@ STOCK = (
     ("NodeResourcesFit", 1), ("LoadAwareScheduling", 1),
 )  # fmt: skip
 
-Maker = Callable[[int], objects.Document]
-
-
-def _reserving(i: int) -> objects.Document:
-    pod = numa_objects.waiting_pod(i)
-    pod["metadata"]["labels"]["app"] = objects.RESERVING_APP
-    return pod
-
 
 def _selective(i: int) -> objects.Document:
     pod = objects.waiting_pod(i)
@@ -44,9 +35,9 @@ def _selective(i: int) -> objects.Document:
     return pod
 
 
-PODS: dict[str, Maker] = {
+PODS: dict[str, Make] = {
     "plain": numa_objects.waiting_pod,
-    "reserving": _reserving,
+    "reserving": reserving_pod,
     "selective": _selective,
     "numa": numa_objects.numa_pod,
 }
@@ -74,6 +65,8 @@ def extender_of(world: worlds.World, chosen: config.SchedulerConfiguration, *, c
             store.apply(decode(types[path], json.loads(item)))
     for store in cluster.stores:
         store.synced = True
+    while cluster.states.refresh_some(len(cluster.nodes)):
+        pass
     return extender
 
 
@@ -120,15 +113,13 @@ async def main() -> None:
             asked = []
             for _ in range(options.attempts):
                 i = next(numbers)
-                pod = PODS[kind](i)
-                pod["metadata"]["uid"] = f"{i:08x}-4a63-4c1a-8f53-1f1a2c0b5a77"
+                pod = with_uid(PODS[kind](i), i)
                 start = rng.randrange(len(names))
                 chosen = (names[start:] + names[:start])[:size]  # kube-scheduler goes round the nodes
                 asked.append(cycle(extender, pod, chosen))
             sums = [sum(each.values()) * 1e3 for each in asked]
-            parts = ", ".join(
-                f"{part} {statistics.median(each[part] for each in asked[1:]) * 1e3:.3f}" for part in asked[-1]
-            )
+            medians = {part: statistics.median(each[part] for each in asked[1:]) for part in asked[-1]}
+            parts = ", ".join(f"{part} {seconds * 1e3:.3f}" for part, seconds in medians.items())
             print(
                 f"{kind} pod, {size} names: median {statistics.median(sums[1:]):.3f} ms ({parts}), "
                 f"fastest {min(sums):.3f}, first {sums[0]:.3f}"

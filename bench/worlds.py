@@ -3,9 +3,9 @@
 `python -m bench.worlds PORT WORLD...` serves each world under its name (`http://127.0.0.1:PORT/nodes-5000`):
 `profiles-N` has N ClusterColocationProfiles, `nodes-N-R` N nodes with NodeMetrics and R Reservations,
 `numa-N-R` the same with NUMA nodes, devices and quotas (`bench.numa_objects`), `single-N-R` those with the
-policy SingleNUMANode, `pods-N-M` N running pods on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and
-silent, but for the pods of a pods world: some seconds after the watch began, M updates come as fast as they
-are read.
+policy SingleNUMANode, `pods-N-M` N running pods on 5,000 nodes. Whatever else is asked for is an empty list.
+Watches stay open and silent, but for the pods of a pods world: some seconds after the watch began, M updates
+come as fast as they are read.
 
 An API server keeps its objects as documents; a hundred thousand pods would take gigabytes and most of the
 time. Here pages are bytes that were made before.
@@ -74,7 +74,9 @@ def numa(count: int, reservations: int = 0, policy: str = "") -> World:
     world.lists |= {
         "/api/v1/nodes": _encoded(numa_objects.nodes(count, policy)),
         "/api/v1/pods": _encoded(numa_objects.running_pods(count)),
-        "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies": _encoded(numa_objects.topologies(count)),
+        "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies": _encoded(
+            numa_objects.topologies(count)
+        ),
         "/apis/scheduling.koordinator.sh/v1alpha1/devices": _encoded(numa_objects.devices(count)),
         "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas": _encoded(numa_objects.quotas()),
     }

@@ -65,6 +65,13 @@ class DerivedState(ABC):
         """
         return ()
 
+    def refresh_some(self, at_most: int) -> bool:
+        """Do a part of what is put off until the next reading: rows, at most so many.
+
+        Returns whether anything is left. States that compute everything at once put nothing off.
+        """
+        return False
+
     def follow(
         self,
         type_: type[T],

@@ -94,6 +94,10 @@ class SharedStates:
         if begun is not None:
             begun.append(state)
 
+    def refresh_some(self, at_most: int) -> bool:
+        """Do a part of what the states put off, one after the other; return whether anything is left."""
+        return any(shared.state.refresh_some(at_most) for shared in self._made)
+
     def close(self) -> None:
         """Close all states, dependent ones first. No state is created afterwards."""
         self._is_closed = True

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import ClassVar
 
 from koordpy.api import config_model
@@ -11,6 +12,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.needs import Right
 from koordpy.cluster import transformers
 from koordpy.cluster.network_topology.manager import TreeManager
+from koordpy.cluster.refreshing import Refreshing
 from koordpy.compose.extender_certificate import certificate_of
 from koordpy.compose.extender_election import ExtenderElection
 from koordpy.compose.kube_scheduler_watch import KubeSchedulerWatch
@@ -56,7 +58,9 @@ class ExtenderPart(Part):
     network_topology: TreeManager | None = None
     _certificate: Certificate | None = None
     _observing: asyncio.Task[None] | None = None
+    _refreshing: asyncio.Task[None] | None = None
     _kube_scheduler: KubeSchedulerWatch
+    _states: Refreshing
 
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
@@ -125,6 +129,8 @@ class ExtenderPart(Part):
             settings, self.profiles, self.extender.handle, decisions, process.client, causes.shared
         )
         self._prepare_election()
+        self._states = Refreshing(process.cluster.states)
+        process.health.ready["node-state"] = self._states.problem
 
     def handle(self) -> Handle:
         """Return a new handle; all have the same cluster and waiting pods."""
@@ -182,7 +188,13 @@ class ExtenderPart(Part):
         """Observe attempts, and campaign once everything is listed."""
         await self._kube_scheduler.start()
         self._observing = asyncio.create_task(supervise.forever("observers", self.observers.run))
+        refresh = partial(self._states.run, self.process.informers.wait_synced)
+        self._refreshing = asyncio.create_task(supervise.forever("refreshing of node state", refresh))
         self.election.begin(self.process.informers.wait_synced)
+
+    async def wait_ready(self) -> None:
+        """Return once requests can be answered without computing the state of all nodes first."""
+        await self._states.wait()
 
     async def stop(self) -> None:
         """End.
@@ -192,7 +204,8 @@ class ExtenderPart(Part):
         await self.election.stop()
         await self._kube_scheduler.stop()
         self.extender.close("koordpy is shutting down")
-        if self._observing is not None:
-            self._observing.cancel()
-            await asyncio.gather(self._observing, return_exceptions=True)
+        tasks = [task for task in (self._observing, self._refreshing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.observers.close()

@@ -219,7 +219,7 @@ class DeviceColumns(DerivedState):
         self.follow(
             Node,
             lambda node: self._mark(node.metadata.name),
-            lambda _, node: self._mark(node.metadata.name),
+            self._node_updated,
             lambda node: self._mark(node.metadata.name),
         )
 
@@ -235,11 +235,20 @@ class DeviceColumns(DerivedState):
 
     def refresh(self) -> None:
         """Write the rows of nodes that have changed."""
-        for name in self._dirty:
+        self.refresh_some(len(self._dirty))
+
+    def refresh_some(self, at_most: int) -> bool:
+        """Write some of them."""
+        for _ in range(min(at_most, len(self._dirty))):
+            name = self._dirty.pop()
             row = self._table.row_of(name)
             if row is not None:
                 self._write(row, name)
-        self._dirty.clear()
+        return bool(self._dirty)
+
+    def _node_updated(self, old: Node, node: Node) -> None:
+        if old.metadata.labels != node.metadata.labels:
+            self._mark(node.metadata.name)
 
     def _mark(self, name: str) -> None:
         """Something of a node has changed; what has no Node object is not written."""

@@ -174,8 +174,7 @@ class Managers:
                 self._placed(quota).put(quota)
             except QuantityError as error:
                 log.error("ElasticQuota %s is ignored: %s", quota.metadata.key, error)
-        for node in nodes:
-            self.add_node(node)
+        self._add_nodes(nodes)
         for pod in pods:
             name, tree = self.quota_of(pod)
             manager = self.tree(tree)
@@ -246,6 +245,18 @@ class Managers:
             return
         self._nodes.add(node.metadata.name)
         self.default.add_total(from_wire(node.status.allocatable))
+
+    def _add_nodes(self, nodes: Iterable[Node]) -> None:
+        """Add many nodes; what there is to distribute is found once."""
+        whole: Quantities = {}
+        for node in nodes:
+            name = node.metadata.name
+            if not node.metadata.deletion_timestamp and name not in self._nodes:
+                self._nodes.add(name)
+                for resource, amount in from_wire(node.status.allocatable).items():
+                    known = whole.get(resource)
+                    whole[resource] = amount if known is None else known + amount
+        self.default.add_total(whole)
 
     def update_node(self, old: Node, new: Node) -> None:
         """Count what has changed of a node. Raises QuantityError."""

@@ -68,11 +68,7 @@ class CPUColumns(DerivedState):
         self.amounts = {name: table.add_column(NUMA_NODES) for name in _AMOUNTS}
         self._resource(extension.CPU)
         self.at_close(self._ledger.on_change(self._touch))
-        self._nodes = self.follow(
-            Node,
-            lambda node: self._touch(node.metadata.name),
-            lambda _, node: self._touch(node.metadata.name),
-        )
+        self._nodes = self.follow(Node, lambda node: self._touch(node.metadata.name), self._node_updated)
 
     def snapshot(self) -> Snapshot:
         """Return every present node's cells, amounts by resource."""
@@ -106,11 +102,21 @@ class CPUColumns(DerivedState):
         if row is not None:
             self._changed.add(row)
 
+    def _node_updated(self, old: Node, node: Node) -> None:
+        before, after = old.metadata, node.metadata
+        if before.labels != after.labels or before.annotations != after.annotations:
+            self._touch(after.name)
+
     def refresh(self) -> None:
         """Compute the rows of nodes that changed."""
-        while self._changed:
+        self.refresh_some(len(self._changed))
+
+    def refresh_some(self, at_most: int) -> bool:
+        """Compute some of them."""
+        for _ in range(min(at_most, len(self._changed))):
             row = self._changed.pop()
             self._write(row, self._table.name_of(row))
+        return bool(self._changed)
 
     def _write(self, row: int, name: str) -> None:
         node = self._nodes.by_key(name)
