@@ -18,6 +18,7 @@ CHECKS = [
     "informer-Node",
     "informer-NodeMetric",
     "informer-Pod",
+    "node-state",
 ]
 
 

@@ -130,7 +130,7 @@ class ExtenderPart(Part):
         )
         self._prepare_election()
         self._states = Refreshing(process.cluster.states)
-        process.health.ready["node-state"] = self._states.problem
+        process.health.ready["node-state"] = self._state_problem
 
     def handle(self) -> Handle:
         """Return a new handle; all have the same cluster and waiting pods."""
@@ -191,6 +191,10 @@ class ExtenderPart(Part):
         refresh = partial(self._states.run, self.process.informers.wait_synced)
         self._refreshing = asyncio.create_task(supervise.forever("refreshing of node state", refresh))
         self.election.begin(self.process.informers.wait_synced)
+
+    def _state_problem(self) -> str | None:
+        """Return what is missing; what is not listed yet is reported by the informers."""
+        return self._states.problem() if self.process.cluster.synced else None
 
     async def wait_ready(self) -> None:
         """Return once requests can be answered without computing the state of all nodes first."""
