@@ -56,13 +56,13 @@ from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 from .admission import Admission
 from .all_nodes.arrays import Arrays
 from .all_nodes.other_hints import HintGroups
+from .all_nodes.plain import PlainNodes
 from .args import NodeNUMAResourceArgs
 from .attempt import pod_state
 from .attempt.pod_state import POD_STATE, PodState
 from .cases import Case, Cases
 from .commit import Commit
 from .filter import NodeFilter
-from .plain import PlainNodes
 from .preemption import move
 from .reservations.reusable import RESTORED, NodeReusable, of_pairs, of_pods
 from .scorer import Scorer

@@ -9,10 +9,10 @@ import numpy as np
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
 
-from .attempt.pod_state import PodState
-from .scorer import Scorer, amounts_of
-from .state.columns import CPUColumns
-from .vector_scorer import of_nodes, scores
+from ..attempt.pod_state import PodState
+from ..scorer import Scorer, amounts_of
+from ..state.columns import CPUColumns
+from .scores import of_nodes, scores
 
 
 class PlainNodes:
