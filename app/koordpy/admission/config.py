@@ -31,6 +31,7 @@ DEFAULT_HANDLERS: Final = (
     "mutate-pod.ExtendedResourceSpec",
     "mutate-pod.MultiQuotaTree",
     "mutate-pod.DeviceResourceSpec",
+    "mutate-pod.DeviceEnvironment",
     "mutate-pod.PreEnqueueGates",
     "mutate-reservation.ClusterColocationProfile",
     "validate-pod.ClusterReservation",
@@ -46,7 +47,7 @@ DEFAULT_HANDLERS: Final = (
     "validate-node.SLOConfig",
     "validate-configmap.SLOControllerConfig",
 )
-"""The in-tree handlers, in Koordinator's order."""
+"""The in-tree handlers, in Koordinator's order; DeviceEnvironment is koordpy's own."""
 
 
 class AdmissionConfig(ConfigModel):

@@ -1,4 +1,4 @@
-"""Koordinator's feature gates of the webhooks.
+"""Koordinator's feature gates of the webhooks, and koordpy's own.
 
 Names, defaults and stages are Koordinator's, so that the `--feature-gates` of a koord-manager keep their
 meaning. Source: Koordinator, `pkg/features/features.go`.
@@ -31,6 +31,8 @@ SPECS: dict[str, FeatureSpec] = {
     "MultiQuotaTree": _OFF,
     "ValidatePodDeviceResource": _OFF,
     "EnablePodEnhancedValidator": _OFF,
+    # koordpy's own
+    "PodDeviceEnvironment": _OFF,
     # quotas
     "EnableQuotaAdmission": _OFF,
     "EnableQuotaAdmissionOnUpdate": _OFF,

@@ -253,6 +253,7 @@ rules:
 - MultiQuotaTree
 - NodeMutatingWebhook
 - NodeValidatingWebhook
+- PodDeviceEnvironment
 - PodMutatingWebhook
 - PodValidatingWebhook
 - ReplaceResourcesTransformer

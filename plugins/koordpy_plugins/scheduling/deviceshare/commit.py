@@ -18,6 +18,7 @@ from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .adapters.adapter import DevicePluginAdapter
+from .adapters.environment import environment_of
 from .adapters.vendors import AdaptionError
 from .allocation.requests import GPU
 from .attempt.allocated import Allocated, allocated_to, forget_allocated, set_allocated
@@ -106,6 +107,7 @@ class DeviceCommit:
             return Status.failed(f'device.scheduling.koordinator.sh "{node_name}" not found')
         devices = known.devices = with_ids(known.devices, device)
         binding.annotations[ANNOTATION_DEVICE_ALLOCATED] = text(devices)
+        binding.annotations.update(environment_of(target.annotations, devices))
         if known.remark:
             binding.remarks.append(known.remark)
         gates = self._handle.gates

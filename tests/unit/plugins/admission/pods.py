@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from koordpy.admission.chain import Chain
 from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle
@@ -74,13 +75,18 @@ def handle(*objects: dict[str, Any], rolls: Iterable[int] = (), **gates: bool) -
 
 
 def respond(
-    admitted: dict[str, Any], to: Handle, path: str = "/mutate-pod", **request: Any
+    admitted: dict[str, Any],
+    to: Handle,
+    path: str = "/mutate-pod",
+    *,
+    chain: Chain | None = None,
+    **request: Any,
 ) -> dict[str, Any]:
     """Return the response to the creation of a pod; `object` is the pod with the patch applied.
 
     Further members of the request (`operation`, `oldObject`) may be given by name.
     """
-    chain = build_chains(AdmissionConfig(), to)[path]
+    chain = chain or build_chains(AdmissionConfig(), to)[path]
     sent = {
         "uid": "u",
         "operation": "CREATE",

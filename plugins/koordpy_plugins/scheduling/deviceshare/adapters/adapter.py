@@ -9,6 +9,7 @@ from koordpy.api.core import Node
 from koordpy.api.device import Device
 from koordpy.api.device_allocations import DeviceAllocations
 from koordpy.api.extension import (
+    ANNOTATION_GPU_MINORS,
     LABEL_GPU_ISOLATION_PROVIDER,
     LABEL_GPU_MODEL,
     LABEL_GPU_VENDOR,
@@ -19,7 +20,7 @@ from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.handle import Handle
 
 from .node_locks import NodeLocks, NodeWriteError
-from .vendors import BIND_TIMESTAMP, GPU_MINORS, VENDORS, AdaptionError, minors
+from .vendors import BIND_TIMESTAMP, VENDORS, AdaptionError, minors
 
 HAMI_CORE: Final = "HAMi-core"
 
@@ -50,7 +51,7 @@ class DevicePluginAdapter:
         gpus = allocations.get(_GPU)
         if not gpus:
             return
-        binding.annotations[GPU_MINORS] = minors(gpus)
+        binding.annotations[ANNOTATION_GPU_MINORS] = minors(gpus)
         if target.labels.get(LABEL_GPU_ISOLATION_PROVIDER) == HAMI_CORE:
             binding.labels[LABEL_HAMI_VGPU_NODE] = node_name
         device = self._devices.by_key(node_name)

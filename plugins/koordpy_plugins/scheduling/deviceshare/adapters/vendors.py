@@ -16,9 +16,6 @@ from koordpy.api.quantity import ZERO
 BIND_TIMESTAMP: Final = "scheduling.koordinator.sh/bind-timestamp"
 """When the pod was bound, in nanoseconds: a device plugin finds the pod of a request of kubelet's by it."""
 
-GPU_MINORS: Final = "scheduling.koordinator.sh/gpu-minors"
-"""The GPUs of the pod, for an environment variable that overrides the one of an image."""
-
 PREDICATE_TIME: Final = "predicate-time"
 HUAWEI_NPU_CORE: Final = "huawei.com/npu-core"
 HUAWEI_ASCEND_310P: Final = "huawei.com/Ascend310P"

@@ -1,17 +1,20 @@
 """What device plugins of vendors are told (gate DevicePluginAdaption)."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from koordpy.api.core import Node, Pod
-from koordpy.api.device_allocations import DeviceAllocation
+from koordpy.api.device_allocations import AllocatedFunction, DeviceAllocation
+from koordpy.api.extension import ANNOTATION_GPU_MINORS, ANNOTATION_RDMA_ADDRESSES
 from koordpy.api.scheme import decode
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.status import Status
+from koordpy_plugins.scheduling.deviceshare.adapters.environment import environment_of
 from koordpy_plugins.scheduling.deviceshare.adapters.node_locks import NodeLocks
 from koordpy_plugins.scheduling.deviceshare.adapters.vendors import VENDORS, AdaptionError
 from koordpy_plugins.scheduling.deviceshare.commit import ADAPTION_GATE
@@ -113,3 +116,42 @@ def test_a_node_stays_locked_while_the_pod_exists_and_the_lock_is_fresh(value: s
         return
     with pytest.raises(AdaptionError, match=problem):
         locks.check(node, "hami.io/mutex.lock", NOW)
+
+
+def environment(
+    annotations: dict[str, str], allocations: dict[str, tuple[DeviceAllocation, ...]]
+) -> dict[str, str]:
+    return environment_of(annotations, allocations)
+
+
+BOTH = {ANNOTATION_GPU_MINORS: "void", ANNOTATION_RDMA_ADDRESSES: ""}
+
+
+def test_containers_read_minors_of_gpus_and_addresses_of_cards_and_functions() -> None:
+    functions = (AllocatedFunction("0000:1f:00.2"), AllocatedFunction("0000:1f:00.3"))
+    cards = (
+        allocated(0, id="0000:0f:00.0"),
+        replace(allocated(1, id="0000:1f:00.0"), virtual_functions=functions),
+        allocated(2),
+    )
+    assert environment(BOTH, {"gpu": (allocated(0), allocated(3)), "rdma": cards}) == {
+        ANNOTATION_GPU_MINORS: "0,3",
+        ANNOTATION_RDMA_ADDRESSES: "0000:0f:00.0,0000:1f:00.2,0000:1f:00.3",
+    }
+
+
+def test_only_annotations_that_the_pod_has_are_written_and_only_for_what_it_got() -> None:
+    assert environment({}, {"gpu": (allocated(0),)}) == {}
+    assert environment(BOTH, {"rdma": (allocated(0, id="a"),)}) == {ANNOTATION_RDMA_ADDRESSES: "a"}
+    assert environment(BOTH, {"gpu": ()}) == {}
+
+
+def test_the_minors_are_written_at_the_bind_without_a_gate() -> None:
+    profile = Profile(cluster_of())
+    first = pod("a", {PERCENT: "200"}, annotations={ANNOTATION_GPU_MINORS: "void"})
+    state, status = profile.reserve(first)
+    assert status.is_success
+    binding = Binding(first, NODE)
+    assert asyncio.run(profile.plugin.pre_bind(state, first, NODE, binding)).is_success
+    assert binding.annotations[ANNOTATION_GPU_MINORS] == "0,1"
+    assert "scheduling.koordinator.sh/bind-timestamp" not in binding.annotations

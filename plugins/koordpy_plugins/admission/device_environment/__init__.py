@@ -1,0 +1,1 @@
+"""DeviceEnvironment: environment variables with the devices that are allocated to a pod."""
