@@ -1,4 +1,4 @@
-"""Variables with the devices of a pod: which containers get them, and their values before a node is chosen."""
+"""Variables with the devices of a pod: which containers get them, and their values before the bind."""
 
 from typing import Any
 
