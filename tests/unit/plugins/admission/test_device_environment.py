@@ -91,8 +91,8 @@ def test_of_several_variables_of_the_name_the_last_one_counts() -> None:
 
 def test_a_pod_that_exists_is_not_changed() -> None:
     submitted = pod(requesting("c", GPU))
-    gates = {"PodDeviceEnvironment": True, "DisableDeviceResourceSpec": True}
-    response = respond(submitted, handle(**gates), operation="UPDATE", oldObject=submitted)
+    to = handle(PodDeviceEnvironment=True, DisableDeviceResourceSpec=True)
+    response = respond(submitted, to, operation="UPDATE", oldObject=submitted)
     assert response["object"] == submitted
 
 
