@@ -8,8 +8,6 @@ changed are written, when the columns are asked for.
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
-import numpy as np
-
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
@@ -56,6 +54,9 @@ class FreeGPUs(DerivedState):
         self._generation = table.add_column()
         self._memory = table.add_column()
         self._clock = 0
+        self._memory_clock = 0
+        self._common_memory: tuple[tuple[int, int], int | None] = (-1, -1), None
+        """As of which generations of Nodes and of `_memory` it is known."""
         self._models: Interner[str] = Interner()
         self._names: list[str] = []
         self._changed: set[int] = set()
@@ -92,9 +93,13 @@ class FreeGPUs(DerivedState):
     def memory(self) -> int | None:
         """Return the bytes that every GPU of the cluster has; None if they differ, or there are none."""
         self.columns()
-        sizes = np.unique(self._memory.values[self._table.present])
-        known = sizes[sizes != 0]
-        return int(known[0]) if len(known) == 1 and known[0] > 0 else None
+        as_of = self._table.latest_generation, self._memory_clock
+        if self._common_memory[0] != as_of:
+            sizes = self._memory.values[self._table.present]
+            known = sizes[sizes != 0]
+            is_common = len(known) and known[0] > 0 and bool((known == known[0]).all())
+            self._common_memory = as_of, int(known[0]) if is_common else None
+        return self._common_memory[1]
 
     def snapshot(self) -> Snapshot:
         """Return what nodes have left, of GPUs if they have a Device."""
@@ -159,7 +164,10 @@ class FreeGPUs(DerivedState):
             self._free.cells[row, minor] = left
         for gpus, count in counts.items():
             self._pods.cells[row, gpus] = count
-        self._memory.cells[row] = _memory(devices)
+        memory = _memory(devices)
+        if memory != self._memory.cells[row]:
+            self._memory.cells[row] = memory
+            self._memory_clock += 1
         model = node.metadata.labels.get(extension.LABEL_GPU_MODEL, "") if node is not None else ""
         self._model.cells[row] = self._model_of(model) if free else -1
         self._touch(row)

@@ -211,6 +211,20 @@ def test_the_memory_of_gpus_is_known_where_all_have_the_same(sizes: list[str], e
     assert cluster.shared(FreeGPUs).memory() == expected
 
 
+def test_the_common_memory_follows_nodes_and_devices() -> None:
+    cluster = Cluster()
+    small, large = WHOLE, WHOLE | {"koordinator.sh/gpu-memory": "32Gi"}
+    gpus = cluster.shared(FreeGPUs)
+    put_node(cluster, "a", gpus=1, resources=small)
+    assert gpus.memory() == 16 << 30
+    put_node(cluster, "b", gpus=1, resources=large)
+    assert gpus.memory() is None
+    cluster.store(Node).discard("a")
+    assert gpus.memory() == 32 << 30
+    cluster.store(Device).apply(device([gpu(0, resources=small)], name="b"))
+    assert gpus.memory() == 16 << 30
+
+
 def test_gpus_of_one_node_may_differ_in_memory() -> None:
     cluster = Cluster()
     put_node(cluster, "n")
