@@ -55,7 +55,7 @@ from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 
 from .admission import Admission
 from .all_nodes.arrays import Arrays
-from .all_nodes.other_hints import HintGroups
+from .all_nodes.other_hints import HintGroups, ProviderGroups
 from .all_nodes.plain import PlainNodes
 from .args import NodeNUMAResourceArgs
 from .attempt import pod_state
@@ -208,7 +208,7 @@ class NodeNUMAResource(
             if each is self or each.has_numa_hints(state, pod)
         ]
         others = [each.numa_hint_groups(state, pod, nodes) for each in providers if each is not self]
-        groups = [each for each in others if each is not None]
+        groups = [ProviderGroups.of(each) for each in others if each is not None]
         return HintGroups(groups, providers.index(self)) if len(groups) == len(others) else None
 
     def _filter_one(self, state: CycleState, found: PodState, pod: Pod, node: NodeInfo) -> Status:

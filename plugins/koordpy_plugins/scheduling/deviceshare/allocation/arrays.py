@@ -174,12 +174,9 @@ class _Evaluation:
         found: list[Any] = [self.known, layouts, columns.is_planned.values.take(self._rows)]
         for type_, demand in demands.items():
             of_type = self._of(type_)
-            fits = self._fitting(type_, demand.exact, of_type.listed).astype(np.int64)
             sets = (of_type.listed, of_type.free_at_all, of_type.healthy, of_type.used, of_type.known_used)
-            for at, column in enumerate(sets[:3], 1):
-                fits |= column.values.take(self._rows).astype(np.int64) << (MINORS * at)
-            found += [fits, of_type.count.values.take(self._rows)]
-            found += [column.values.take(self._rows) for column in sets[3:]]
+            found.append(self._fitting(type_, demand.exact, of_type.listed))
+            found += [column.values.take(self._rows) for column in (*sets, of_type.count)]
         if GPU in demands and requests.gpu is not None:
             found += [column.values.take(self._rows) for column in (columns.table_id, columns.honors)]
             if requests.gpu.enforces_templates:
@@ -208,9 +205,10 @@ class _Evaluation:
                     capacity = of_type.capacity.values[self._rows, at]
                     left = of_type.available.values[self._rows, at]
                 else:
-                    free = of_type.free_of(self._rows, name)
+                    width = chosen.shape[1]
+                    free = of_type.free_of(self._rows, name, width)
                     free[(free < 0) | (free == MISSING)] = 0
-                    capacity = (of_type.total_of(self._rows, name) * chosen).sum(axis=1)
+                    capacity = (of_type.total_of(self._rows, name, width) * chosen).sum(axis=1)
                     left = (free * chosen).sum(axis=1)
                 requested = np.where(
                     capacity >= left, capacity - left + request.get(name, 0) // UNIT, capacity
@@ -236,7 +234,8 @@ class _Evaluation:
                 sets.append((1 << MINORS) - 1)
             else:
                 sets.append(near(self._columns.layouts.value_of(layout), type_, mask))
-        bits = np.array(sets)[:, None] >> np.arange(MINORS) & 1
+        width = _width(self._of(type_).listed.values.take(self._rows))
+        bits = np.array(sets)[:, None] >> np.arange(width) & 1
         return bits.astype(np.bool_)[groups]
 
     # --- GPUs ------------------------------------------------------------------------------------
@@ -314,15 +313,23 @@ class _Evaluation:
     def _fitting(self, type_: str, request: Exact, among: Any) -> Bits:
         """(n,) the devices of a set that can give a request."""
         of_type = self._of(type_)
-        fits = np.ones((len(self._rows), MINORS), np.bool_)
+        sets = among.values.take(self._rows)
+        width = _width(sets)
+        fits = np.zeros((len(self._rows), MINORS), np.bool_)
+        fits[:, :width] = True
         for name, amount in request.items():
-            fits &= of_type.free_of(self._rows, name) >= amount // UNIT
+            fits[:, :width] &= of_type.free_of(self._rows, name, width) >= amount // UNIT
         packed: Bits = np.packbits(fits, axis=1, bitorder="little").view(_SET)[:, 0].astype(np.uint32)
-        packed &= among.values.take(self._rows)
+        packed &= sets
         return packed
 
     def _of(self, type_: str) -> TypeColumns:
         return self._columns.types[type_]
+
+
+def _width(sets: Bits) -> int:
+    """Return how many minors there are, up to the last one in any set."""
+    return max(int(np.bitwise_or.reduce(sets, initial=0)).bit_length(), 1)
 
 
 def _is_offered(partition: Partition, wanted: GPURequirements) -> bool:

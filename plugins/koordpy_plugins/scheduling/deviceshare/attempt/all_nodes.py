@@ -64,6 +64,8 @@ class AllNodes:
         if prepared.designated is not None:
             return None
         chosen, _ = _affinities(state, nodes)
+        if chosen.all():
+            return np.zeros(len(nodes), np.int64), [SUCCESS], np.zeros(len(nodes), np.bool_)
         special = self._special(state, prepared, nodes)
         answers = feasible(self._columns, nodes, prepared.requests)
         if answers is not None:

@@ -117,17 +117,17 @@ class TypeColumns:
         """The columns by name."""
         return {name: getattr(self, name) for name in _COLUMNS}
 
-    def free_of(self, rows: NDArray[np.intp], name: str) -> NDArray[np.int64]:
-        """Return what is left of a resource, by row and minor (n, minors)."""
-        return self._cells(self.free, rows, name)
+    def free_of(self, rows: NDArray[np.intp], name: str, width: int = MINORS) -> NDArray[np.int64]:
+        """Return what is left of a resource, by row and minor (n, width)."""
+        return self._cells(self.free, rows, name, width)
 
-    def total_of(self, rows: NDArray[np.intp], name: str) -> NDArray[np.int64]:
-        """Return what listed devices have of a resource, by row and minor (n, minors)."""
-        return self._cells(self.total, rows, name)
+    def total_of(self, rows: NDArray[np.intp], name: str, width: int = MINORS) -> NDArray[np.int64]:
+        """Return what listed devices have of a resource, by row and minor (n, width)."""
+        return self._cells(self.total, rows, name, width)
 
-    def _cells(self, column: Column, rows: NDArray[np.intp], name: str) -> NDArray[np.int64]:
+    def _cells(self, column: Column, rows: NDArray[np.intp], name: str, width: int) -> NDArray[np.int64]:
         first = self.names.index(name) * MINORS
-        found: NDArray[np.int64] = column.values[:, first : first + MINORS][rows]
+        found: NDArray[np.int64] = column.values[:, first : first + width][rows]
         return found
 
     def write(self, row: int, devices: NodeDevices, type_: str) -> None:

@@ -7,7 +7,6 @@ of this attempt is known already.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -32,8 +31,6 @@ from .zone_arrays import ZoneArrays, amplified, whole_amounts
 
 AskOthers = Callable[[NodeSet], HintGroups | None]
 """Returns what other providers have for nodes; None if each node must be asked about by itself."""
-
-_NO_HINTS: Final = HintGroups()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +81,9 @@ class NUMAArrays:
         zones = self._columns.of(some.nodes).number("zones").astype(np.int64)
         for mask in np.unique(zones).tolist():
             if 0 < mask.bit_count() <= MOST_ZONES:
-                here = some.pick(np.flatnonzero(zones == mask))
-                self._admit(pod, here, mask, result, (masks, scores))
+                here = _refuse(some.pick(np.flatnonzero(zones == mask)), result)
+                if len(here.at):
+                    self._admit(pod, here, mask, result, (masks, scores))
         found = np.flatnonzero((result.keys == 0) & ~result.alone)
         if len(found):
             admitted = nodes.pick(found)
@@ -121,7 +119,6 @@ class NUMAArrays:
         admission = ZoneAdmission(arrays, zones, holding, exclusive_of(pod), others)
         admitted = admission.admit(self._hint_scorer)
         keys = np.array([key_of(status, result.statuses) for status in admitted.statuses])[admitted.keys]
-        some.groups.refuse(keys, result.statuses)
         result.alone[some.at], result.keys[some.at] = False, keys
         found[0][some.at], found[1][some.at] = admitted.masks, admitted.scores
 
@@ -191,9 +188,13 @@ class _Some:
         return _Some(self.nodes.pick(at), self.demands.pick(at), self.groups.pick(at), self.at[at])
 
 
-def no_others(nodes: NodeSet) -> HintGroups:
-    """Stand for other providers where there are none."""
-    return _NO_HINTS
+def _refuse(some: _Some, result: Admission) -> _Some:
+    """Refuse the nodes for which another provider has no hints; return the others."""
+    keys = np.zeros(len(some.at), np.int64)
+    some.groups.refuse(keys, result.statuses)
+    refused = some.at[keys > 0]
+    result.keys[refused], result.alone[refused] = keys[keys > 0], False
+    return some.pick(np.flatnonzero(keys == 0))
 
 
 def _known(state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet) -> Bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.lib.row_groups import group
-from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint
+from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 from koordpy.scheduling.toolkit.topology_manager.policy import ProviderHints
@@ -18,13 +18,34 @@ _EVERY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderGroups:
+    """The groups of one provider, and which of its `distinct` hints each node has (n,)."""
+
+    groups: NUMAHintGroups
+    distinct: Sequence[NUMATopologyHints]
+    which: Int64
+
+    @classmethod
+    def of(cls, groups: NUMAHintGroups) -> "ProviderGroups":
+        """Find the hints that groups share; nodes that are not known have any of them."""
+        places: dict[int, int] = {}
+        which = [places.setdefault(id(hints), len(places)) for hints in groups.hints]
+        distinct = list({id(hints): hints for hints in groups.hints}.values())
+        return cls(groups, distinct, np.array(which or [0], np.int64)[groups.numbers])
+
+    def pick(self, at: Int64) -> "ProviderGroups":
+        """Return those of some of the nodes."""
+        return ProviderGroups(self.groups.pick(at), self.distinct, self.which[at])
+
+
+@dataclass(frozen=True, slots=True)
 class HintGroups:
     """The groups of the other providers that have hints for a pod, in the profile's order.
 
     `place` is how many of them come before the provider of CPUs.
     """
 
-    providers: Sequence[NUMAHintGroups] = ()
+    providers: Sequence[ProviderGroups] = ()
     place: int = 0
 
     def pick(self, at: Int64) -> "HintGroups":
@@ -36,26 +57,24 @@ class HintGroups:
         """(n,) the nodes that must be evaluated by themselves; one cell for all without other providers."""
         unknown: Bool = np.zeros(1, np.bool_)
         for provider in self.providers:
-            unknown = unknown | (provider.numbers < 0)
+            unknown = unknown | (provider.groups.numbers < 0)
         return unknown
 
     def refuse(self, keys: Int64, statuses: list[Status]) -> None:
         """Refuse nodes for which there are no hints: set their keys (n,), indexes into `statuses`."""
-        failing = [
-            np.array([not status.is_success for _, status in provider.hints] or [False])
-            for provider in self.providers
-        ]
-        pairs = list(zip(failing, self.providers, strict=True))
-        refused = np.flatnonzero(
-            np.logical_or.reduce([fails[each.numbers] & (each.numbers >= 0) for fails, each in pairs])
-        )
-        groups, first = group([each.numbers[refused] for each in self.providers], len(refused))
+        refused = np.zeros(len(keys), np.bool_)
+        for provider in self.providers:
+            failing = [not status.is_success for _, status in provider.distinct]
+            if any(failing):
+                refused |= np.array(failing)[provider.which]
+        here = np.flatnonzero(refused)
+        groups, first = group([each.which[here] for each in self.providers], len(here))
         of_group = []
-        for at in refused[first].tolist():
-            found = [each.hints[int(each.numbers[at])][1] for each in self.providers]
+        for at in here[first].tolist():
+            found = [each.distinct[int(each.which[at])][1] for each in self.providers]
             messages = [status.message for status in found if not status.is_success]
             of_group.append(key_of(Status.unschedulable(*messages), statuses))
-        keys[refused] = np.array(of_group, np.int64)[groups]
+        keys[here] = np.array(of_group, np.int64)[groups]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +103,10 @@ class OtherHints:
         for provider in groups.providers:
             self._add(provider)
 
-    def _add(self, provider: NUMAHintGroups) -> None:
-        known: dict[int, int] = {}
-        offers: list[_Offer] = []
-        number_of = []
-        for hints in provider.hints:
-            number = known.setdefault(id(hints[0]), len(offers))
-            if number == len(offers):
-                offers.append(self._read(hints[0]))
-            number_of.append(number)
-        if not offers:
+    def _add(self, provider: ProviderGroups) -> None:
+        if not provider.distinct:
             return
-        which = np.array(number_of)[provider.numbers]
+        offers, which = [self._read(hints) for hints, _ in provider.distinct], provider.which
         self.preferred &= np.array([each.preferred for each in offers])[which]
         self.scores += np.array([each.scores for each in offers]).T[:, which]
         self.offers = self.offers * len(offers) + which
@@ -122,7 +133,9 @@ class OtherHints:
 
     def with_own(self, at: int, own: ProviderHints) -> list[ProviderHints]:
         """Return the hints of all providers for a node, in the profile's order."""
-        found: list[ProviderHints] = [each.hints[int(each.numbers[at])][0] for each in self._groups.providers]
+        found: list[ProviderHints] = [
+            each.distinct[int(each.which[at])][0] for each in self._groups.providers
+        ]
         found.insert(self._groups.place, own)
         return found
 
@@ -131,14 +144,15 @@ class OtherHints:
 
         `masks` (n,) are affinities, of the nodes whose key is 0.
         """
-        for provider in self._groups.providers:
+        for provider in (each.groups for each in self._groups.providers):
             admitted = np.flatnonzero(keys == 0)
             groups, first = group((provider.numbers[admitted], masks[admitted]), len(admitted))
+            at = admitted[first]
             of_group = []
-            for at in admitted[first].tolist():
-                mask = int(masks[at])
+            for number, mask in zip(provider.numbers[at].tolist(), masks[at].tolist(), strict=True):
                 hint = NUMATopologyHint(None if mask == ANY else mask, preferred=True)
-                of_group.append(key_of(provider.allocate(int(provider.numbers[at]), hint), statuses))
+                status = provider.allocate(number, hint)
+                of_group.append(0 if status.is_success else key_of(status, statuses))
             keys[admitted] = np.array(of_group, np.int64)[groups]
 
 

@@ -17,7 +17,7 @@ from koordpy.cluster.columns import Bool, Int64
 from ..attempt.pod_state import PodState
 from ..cpus import policies
 from ..scorer import Scorer
-from ..state.columns import NUMA_NODES, CPURows, Float, whole_amount
+from ..state.columns import CPURows, Float, whole_amount
 from .scores import scores
 
 REQUIRED: Final = ("", policies.FULL_PCPUS, policies.SPREAD_BY_PCPUS)
@@ -52,21 +52,22 @@ class ZoneArrays:
         self, rows: CPURows, pod: PodState, wanted: Mapping[str, int], bind: Bool, required: Int64
     ) -> None:
         self.bind, self.num_cpus, self.wanted = bind, pod.num_cpus, wanted
-        self._required = required
-        self._cores = np.maximum(rows.number("cpus_per_core"), 1).astype(np.int64)
+        self._required = _narrow(required)
+        self._cores = _narrow(np.maximum(rows.number("cpus_per_core"), 1).astype(np.int64))
         self._cells = {name: at for at, name in enumerate(rows.resources)}
         width = self.width = max(int(np.bitwise_or.reduce(rows.number("zones"))).bit_length(), 1)
         self._offered, self.capacity = rows.offered[..., :width], rows.capacity[..., :width]
         self.held = np.maximum(rows.held[..., :width], 0)
-        free = np.zeros((len(bind), NUMA_NODES), np.int64)
-        for at in np.unique(required).tolist():
-            same = required[:, None] == at
-            free += np.where(same, rows.count(_COUNTS[at]), 0)
+        free = rows.count(_COUNTS[int(self._required[0])]).astype(np.int64)
+        if len(self._required) > 1:
+            for at in np.unique(required).tolist():
+                here = np.flatnonzero(required == at)
+                free[here] = rows.count(_COUNTS[at])[here]
         self._total_free: Int64 = free.sum(axis=1)
         self.free = free[:, :width]
         self.available = np.maximum(self.capacity - self.held, 0)
         allowed = np.minimum(self.available[:, 0], 1000 * self.free)
-        self.available[:, 0] = np.where(required[:, None] > 0, allowed, self.available[:, 0])
+        self.available[:, 0] = np.where(self._required[:, None] > 0, allowed, self.available[:, 0])
         self._ratio = rows.ratio("ratio")
         milli = wanted.get(CPU, 0)
         self._cpu = np.where(bind, amplified(milli, self._ratio), milli)
@@ -160,6 +161,11 @@ class ZoneArrays:
             return self._nothing, self._nothing
         chosen = (used[:, None] >> np.arange(self.width)) & 1
         return (self.held[:, at] * chosen).sum(axis=1), (self.capacity[:, at] * chosen).sum(axis=1)
+
+
+def _narrow(values: Int64) -> Int64:
+    """Return one value (1,) for values (n,) that are all equal: arrays divide by it much faster."""
+    return values[:1] if len(values) and (values == values[0]).all() else values
 
 
 def _ordered(offered: Int64, mask: Sequence[int]) -> Int64:
