@@ -15,6 +15,7 @@ NAMES = (
     "client",
     "cluster",
     "controlplane",
+    "pod_kinds",
     "gangs",
     "gang_shapes",
     "quotas",

@@ -20,8 +20,8 @@ import yaml
 
 from bench import machine, objects, servers
 from bench.extender import FULL_CHAIN
-from bench.pod_kinds import Kind
 from bench.report import Result
+from bench.waiting_pods import Kind
 from koordpy import data
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
@@ -37,8 +37,6 @@ SIZES, PODS = (1_000, 5_000), 2_000
 NAMESPACE = "default"
 
 RESERVATIONS = 1_000
-
-KIND_GOAL = "goal: extender CPU 1.5 ms a pod at most"
 
 GOAL = "0.50 at least; koord-scheduler reaches 0.38 of kube-scheduler"
 
@@ -90,26 +88,11 @@ def run(rounds: int = 3, sizes: Sequence[int] = SIZES, pods: int = PODS) -> Resu
                         alone = found["rate"]
                     row = result.row(f"{size:,} nodes: {who.value}", _compare(who, size))
                     row.add(**found, ratio=found["rate"] / alone)
-            _measure_kinds(bench, result, size, rounds)
     result.notes.append(
-        f"{pods:,} waiting pods of 100m and 200Mi, all the same unless said otherwise: where koordpy chooses "
-        "the node, one pass over the nodes serves many of them. kube-scheduler alone has all its defaults."
+        f"{pods:,} waiting pods of 100m and 200Mi, all the same: where koordpy chooses the node, one pass "
+        "over the nodes serves many of them, unless said otherwise. Alone, kube-scheduler has its defaults."
     )
     return result
-
-
-def _measure_kinds(bench: "Bench", result: Result, size: int, rounds: int) -> None:
-    """Measure the kinds of pods that are not all the same, kube-scheduler alone and koordpy in turn."""
-    for kind in (Kind.DIFFERENT, Kind.DEPLOYMENTS):
-        asyncio.run(bench.turn_to(kind))
-        for _ in range(rounds):
-            alone = bench.measure(Who.ALONE)
-            result.row(f"{size:,} nodes, {kind.value}: {Who.ALONE.value}").add(**alone, ratio=1.0)
-            for who in (Who.CHOOSING, Who.FULL):
-                found = bench.measure(who)
-                row = result.row(f"{size:,} nodes, {kind.value}: {who.value}", KIND_GOAL)
-                row.add(**found, ratio=found["rate"] / alone["rate"])
-    asyncio.run(bench.turn_to(Kind.SAME))
 
 
 def _compare(who: Who, size: int) -> str:

@@ -1,98 +1,57 @@
-"""The kinds of pods that clusters bind: equal ones, different ones, those of Deployments behind Services.
+"""Processor time for pods that are not all the same: kube-scheduler alone, and with koordpy as its extender.
 
-What a pod costs depends on the kind. Equal pods can share an evaluation of the nodes; pods that differ
-cannot; and those that a Service or a ReplicaSet selects get kube-scheduler's default spread constraints,
-with which the node of one depends on the nodes of the others.
+The control plane and the contenders are those of `bench.controlplane`; they take turns within each round.
+Processor times of one machine differ by half from one day to another: `share` is koordpy's in units of what
+kube-scheduler takes alone for the same pods in the same round.
 """
 
-import enum
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Sequence
 
-from bench import objects
-from bench.objects import Document
-from koordpy.api.core import ReplicaSet, Service
-from koordpy.api.meta import KubeObject
+from bench import servers
+from bench.controlplane import RESERVATIONS, SIZES, Bench, Who
+from bench.report import Result
+from bench.waiting_pods import Kind
+from tests.e2e.controlplane.plane import ControlPlane
 
-DEPLOYMENTS = 50
+PODS = 1_000
 
-
-class Kind(enum.Enum):
-    """What waiting pods have in common."""
-
-    SAME = "pods that are all the same"
-    DIFFERENT = "pods with different requests"
-    DEPLOYMENTS = f"pods of {DEPLOYMENTS} Deployments behind Services"
-
-    def pod(self, i: int, namespace: str) -> Document:
-        """Return the i-th waiting pod."""
-        pod = objects.waiting_pod(i, namespace)
-        if self is Kind.DIFFERENT:
-            _request(pod, 100 + i % 500, 200 * 1024 + i)
-        elif self is Kind.DEPLOYMENTS:
-            number = i % DEPLOYMENTS
-            _request(pod, 100 + number, 200 * 1024)
-            name = _replica_set_name(number)
-            pod["metadata"] |= {
-                "name": f"{name}-{i:05d}",
-                "labels": _labels(number),
-                "ownerReferences": [
-                    {
-                        "apiVersion": "apps/v1",
-                        "kind": "ReplicaSet",
-                        "name": name,
-                        "uid": f"{number:08d}-6d4f-4b0e-9f27-3a1f0f1c5e11",
-                        "controller": True,
-                    }
-                ],
-            }
-        return pod
-
-    def owners(self) -> Iterator[tuple[type[KubeObject], Document]]:
-        """Yield the objects that select the pods; no controller has to run for them."""
-        if self is not Kind.DEPLOYMENTS:
-            return
-        for number in range(DEPLOYMENTS):
-            labels = _labels(number)
-            yield (
-                Service,
-                {
-                    "apiVersion": "v1",
-                    "kind": "Service",
-                    "metadata": {"name": labels["app"]},
-                    "spec": {
-                        "selector": {"app": labels["app"]},
-                        "ports": [{"port": 80}],
-                        "clusterIP": "None",
-                    },
-                },
-            )
-            yield (
-                ReplicaSet,
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "ReplicaSet",
-                    "metadata": {"name": _replica_set_name(number), "labels": labels},
-                    "spec": {
-                        "replicas": 0,
-                        "selector": {"matchLabels": labels},
-                        "template": {
-                            "metadata": {"labels": labels},
-                            "spec": {"containers": [{"name": "main", "image": "registry.example.com/web"}]},
-                        },
-                    },
-                },
-            )
+GOAL = "goal: extender CPU 1.5 ms a pod at most"
 
 
-def _labels(number: int) -> dict[str, str]:
-    return {"app": f"web-{number:02d}", "pod-template-hash": f"6b7d9c5f{number:02d}"}
+def run(rounds: int = 2, sizes: Sequence[int] = SIZES, pods: int = PODS) -> Result:
+    """Measure; the first run with so many nodes also warms the API server up."""
+    result = Result.begin(
+        "pod_kinds",
+        rate="pods/s",
+        ratio="ratio to alone",
+        koordpy="extender CPU a pod, ms",
+        share="extender CPU / kube-scheduler CPU alone",
+        scheduler="kube-scheduler CPU a pod, ms",
+        others="cores that others used",
+    )
+    with servers.folder() as folder, ControlPlane(throughput=True) as plane:
+        plane.install_crds()
+        bench = Bench(plane, folder, pods)
+        for size in sizes:
+            asyncio.run(bench.grow_to(size))
+            if size == sizes[0]:
+                asyncio.run(bench.reserve(RESERVATIONS))
+            bench.measure(Who.ALONE)
+            for kind in Kind:
+                asyncio.run(bench.turn_to(kind))
+                for _ in range(rounds):
+                    _measure(bench, result, f"{size:,} nodes, {kind.value}")
+    result.notes.append(f"{pods:,} waiting pods. The full chain is among 1,000 Reservations.")
+    return result
 
 
-def _replica_set_name(number: int) -> str:
-    labels = _labels(number)
-    return f"{labels['app']}-{labels['pod-template-hash']}"
-
-
-def _request(pod: Document, milli_cpu: int, kibibytes: int) -> None:
-    amounts = {"cpu": f"{milli_cpu}m", "memory": f"{kibibytes}Ki"}
-    pod["spec"]["containers"][0]["resources"]["requests"] = amounts
+def _measure(bench: Bench, result: Result, what: str) -> None:
+    """Measure one round of a kind of pods."""
+    alone = bench.measure(Who.ALONE)
+    result.row(f"{what}: {Who.ALONE.value}").add(**alone, ratio=1.0)
+    for who in (Who.CHOOSING, Who.FULL):
+        found = bench.measure(who)
+        result.row(f"{what}: {who.value}", GOAL).add(
+            **found, ratio=found["rate"] / alone["rate"], share=found["koordpy"] / alone["scheduler"]
+        )
