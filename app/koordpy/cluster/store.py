@@ -197,6 +197,19 @@ class Store(Generic[T]):
         """Return the transformed form of an object from the API server."""
         return obj if self.transform is None else self.transform(obj)
 
+    def stored(self, obj: T) -> T:
+        """Return the transformed form of an object of another source: the stored one if that is this version.
+
+        Its parts are shared with those of equal objects, by whose identity much is remembered.
+        """
+        meta = obj.metadata
+        known = self._objects.get(meta.key)
+        if known is not None and known.metadata.uid == meta.uid:
+            version = meta.resource_version
+            if version and known.metadata.resource_version == version:
+                return known
+        return self.transformed(obj)
+
     def put(self, obj: T) -> None:
         """Store an object that is already transformed."""
         key = obj.metadata.key

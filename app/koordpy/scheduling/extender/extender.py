@@ -157,7 +157,7 @@ class Extender:
         began = time.perf_counter()
         args = wire.EXTENDER_ARGS.decode(body, "pod")
         assert args.pod is not None
-        pod = self._pods.transformed(args.pod)
+        pod = self._pods.stored(args.pod)
         if not pod.metadata.uid:
             raise BadBody(f"Pod.metadata.uid of {pod.metadata.key!r} is missing or empty")
         candidates = Candidates(args, self.nodes)

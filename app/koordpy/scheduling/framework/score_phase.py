@@ -128,7 +128,9 @@ class ScorePhase:
 
     @staticmethod
     def _weighted(state: CycleState, pod: Pod, name: str, plugin: Score, weight: int, raw: Int64) -> Int64:
-        scores = call(state, "ScoreExtensionNormalize", name, plugin.normalize_scores, state, pod, raw)
+        scores = raw
+        if type(plugin).normalize_scores is not _AS_THEY_ARE:
+            scores = call(state, "ScoreExtensionNormalize", name, plugin.normalize_scores, state, pod, raw)
         if not _are_in_range(scores):
             outside = scores[(scores < MIN_NODE_SCORE) | (scores > MAX_NODE_SCORE)][0]
             raise Broken(

@@ -242,7 +242,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
                 counts.append(np.zeros(nodes.table.capacity, np.int64) if pods is None else pods.copy())
             else:
                 of_domains = DomainCounts(self._topology.domains(constraint.topology_key))
-                size = len(np.unique(self._domain_numbers(of_domains, ranked)))
+                size = int(np.count_nonzero(np.bincount(self._domain_numbers(of_domains, ranked))))
                 here = counting & self._counts_nodes(constraint, pod, everywhere)
                 numbers = self._domain_numbers(of_domains, everywhere)[here]
                 if pods is not None:
