@@ -18,12 +18,13 @@ class Sandbox:
     def __init__(self, nodes: NodeSet) -> None:
         table, base = nodes.table, nodes.overlay
         self._table = table
-        self._requested = (table.requested[nodes.rows] if base is None else base.requested).copy()
-        self._nonzero = (
-            table.nonzero_requested[nodes.rows] if base is None else base.nonzero_requested
-        ).copy()
+        if base is None:
+            self._requested = table.requested.take(nodes.rows, axis=0)
+            self._nonzero = table.nonzero_requested.take(nodes.rows, axis=0)
+        else:
+            self._requested, self._nonzero = base.requested.copy(), base.nonzero_requested.copy()
         self._pods = MovedPods(table.pods_on, None if base is None else base.pods)
-        self._rows = nodes.rows.tolist()
+        self._rows = nodes.rows
         self._amounts: dict[int, tuple[Int64, Int64, Share]] = {}
         self.nodes = NodeSet(
             table, nodes.names, nodes.rows, Overlay(self._requested, self._nonzero, self._pods)
@@ -31,19 +32,19 @@ class Sandbox:
 
     def take(self, index: int, pods: Collection[Pod]) -> None:
         """Remove pods from the node at an index; they must be on it."""
-        row = self._rows[index]
+        row = int(self._rows[index])
         self._pods.take(row, list(pods))
         for pod in pods:
             self._count(index, pod, -1)
 
     def put_back(self, index: int, pod: Pod) -> None:
         """Put a removed pod back on the node at an index."""
-        self._pods.add(self._rows[index], [pod])
+        self._pods.add(int(self._rows[index]), [pod])
         self._count(index, pod, 1)
 
     def put(self, index: int, pod: Pod) -> None:
         """Put a new pod on the node at an index."""
-        self._pods.add(self._rows[index], [pod])
+        self._pods.add(int(self._rows[index]), [pod])
         self._count(index, pod, 1)
 
     def _count(self, index: int, pod: Pod, sign: int) -> None:

@@ -69,7 +69,7 @@ class Shares:
             return self._work_out(pod)
         parts = (spec.containers, spec.init_containers, *reported)
         key = tuple(map(id, parts))
-        known = self._of_parts.get(key) or in_.get(key)
+        known = self._of_parts.get(key) or self._of_passing.get(key)
         if known is not None:
             return known[0]
         share = self._work_out(pod)

@@ -1,11 +1,11 @@
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from koordpy.lib.buffered_histogram import BufferedHistograms
+from koordpy.lib.buffered_histogram import BufferedHistograms, BulkHistogram
 
 
 def histogram(registry, *labels):
-    return Histogram("took", "Time.", list(labels), buckets=(1, 10), registry=registry)
+    return BulkHistogram("took", "Time.", list(labels), buckets=(1, 10), registry=registry)
 
 
 def test_observations_are_shown_when_the_histogram_is_collected():
@@ -32,3 +32,13 @@ def test_nothing_is_counted_twice():
     buffered.series(took).observe(1)
     assert registry.get_sample_value("took_count") == 1001
     assert registry.get_sample_value("took_sum") == sum(range(1000)) + 1
+
+
+def test_each_value_is_in_the_bucket_whose_bound_it_does_not_exceed():
+    registry = CollectorRegistry()
+    histogram(registry).observe_all((0, 1, 1.5, 10, 10.5, 1e9, 10))
+    found = {
+        bound: registry.get_sample_value("took_bucket", {"le": bound}) for bound in ("1.0", "10.0", "+Inf")
+    }
+    assert found == {"1.0": 2, "10.0": 5, "+Inf": 7}
+    assert registry.get_sample_value("took_sum") == 1e9 + 33

@@ -2,9 +2,9 @@
 
 from functools import cache
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge
 
-from koordpy.lib.buffered_histogram import BufferedHistograms
+from koordpy.lib.buffered_histogram import BufferedHistograms, BulkHistogram
 
 histogram = BufferedHistograms().series
 """Return one child of a histogram, to be observed on hot paths."""
@@ -20,13 +20,13 @@ def _exponential(start: float, factor: float, count: int) -> list[float]:
     return [start * factor**i for i in range(count)]
 
 
-PLUGIN_DURATION = Histogram(
+PLUGIN_DURATION = BulkHistogram(
     "scheduler_plugin_execution_duration_seconds",
     "Time a plugin took at an extension point (a tenth of the attempts is measured).",
     ["plugin", "extension_point", "status"],
     buckets=_exponential(0.00001, 1.5, 20),
 )
-POINT_DURATION = Histogram(
+POINT_DURATION = BulkHistogram(
     "scheduler_framework_extension_point_duration_seconds",
     "Total time of all plugins of an extension point.",
     ["extension_point", "status", "profile"],
@@ -37,18 +37,18 @@ ATTEMPTS = Counter(
     "Attempts by result: scheduled, unschedulable, error.",
     ["result", "profile"],
 )
-ATTEMPT_DURATION = Histogram(
+ATTEMPT_DURATION = BulkHistogram(
     "scheduler_scheduling_attempt_duration_seconds",
     "Time from the filter call of an attempt to the end of its binding.",
     ["result", "profile"],
     buckets=_exponential(0.001, 2, 15),
 )
-EVALUATED_NODES = Histogram(
+EVALUATED_NODES = BulkHistogram(
     "scheduler_pod_scheduling_evaluated_nodes",
     "Nodes evaluated for a pod.",
     buckets=_exponential(1, 2, 24),
 )
-FEASIBLE_NODES = Histogram(
+FEASIBLE_NODES = BulkHistogram(
     "scheduler_pod_scheduling_feasible_nodes",
     "Nodes found for a pod.",
     buckets=_exponential(1, 2, 24),
@@ -59,7 +59,7 @@ BATCH_ATTEMPTS = Counter(
     ["profile", "result"],
 )
 PREEMPTION_ATTEMPTS = Counter("scheduler_preemption_attempts_total", "Preemption attempts.")
-PREEMPTION_VICTIMS = Histogram(
+PREEMPTION_VICTIMS = BulkHistogram(
     "scheduler_preemption_victims",
     "Pods evicted for one pod.",
     buckets=_exponential(1, 2, 7),
@@ -72,7 +72,7 @@ JOB_PLANS = Counter(
     "Plans of jobs, whose pods are placed together, by result: planned, unschedulable, error.",
     ["profile", "result"],
 )
-JOB_PLAN_DURATION = Histogram(
+JOB_PLAN_DURATION = BulkHistogram(
     "koordpy_job_plan_duration_seconds",
     "Time to plan all pods of a job.",
     ["profile", "result"],
@@ -87,7 +87,7 @@ PLANS_ENDED = Counter(
 HELD_PODS = Gauge(
     "koordpy_job_held_pods", "Pods of planned jobs whose nodes are held and that are not being bound yet."
 )
-BATCH_DURATION = Histogram(
+BATCH_DURATION = BulkHistogram(
     "scheduler_inline_batch_schedule_duration_seconds",
     "Time to bind all pods of a planned job at once, by result: success, partial, failure.",
     ["result"],
@@ -118,7 +118,7 @@ GATES_REMOVED = Counter(
     "Scheduling gates of PreEnqueue plugins, by result of their removal: removed, error.",
     ["plugin", "result"],
 )
-EXTENDER_DURATION = Histogram(
+EXTENDER_DURATION = BulkHistogram(
     "koordpy_extender_request_duration_seconds",
     "Time to answer an extender call; for bind the time in Permit and on the network included.",
     ["verb", "result"],

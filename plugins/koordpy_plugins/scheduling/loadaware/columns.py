@@ -191,10 +191,10 @@ class LoadColumns(DerivedState):
 
     def _write_load(self, row: int, load: NodeLoad | None, profile: Profile) -> None:
         metric = load.metric if load is not None else None
-        self._known.values[row] = metric is not None
+        self._known.cells[row] = metric is not None
         if load is None or metric is None:
-            self._measured.values[row] = False
-            self._update_time.values[row] = ZERO_TIME
+            self._measured.cells[row] = False
+            self._update_time.cells[row] = ZERO_TIME
             for column in (
                 self._existing, self._existing_prod, self._existing_score,
                 self._headroom, self._headroom_prod, self._expires, self._scored_until,
@@ -202,11 +202,11 @@ class LoadColumns(DerivedState):
                 column.reset(row)
             return
         measured = metric.status.node_metric is not None
-        self._measured.values[row] = measured
+        self._measured.cells[row] = measured
         updated = load.reported
-        self._update_time.values[row] = updated
-        self._expires.values[row] = updated + self._expiration
-        self._scored_until.values[row] = updated + self._expiration if measured else _NONE
+        self._update_time.cells[row] = updated
+        self._expires.cells[row] = updated + self._expiration
+        self._scored_until.cells[row] = updated + self._expiration if measured else _NONE
         kind = profile.aggregation_type if profile.is_aggregated else ""
         existing = _cells(load.existing(False, kind, profile.aggregated_duration))
         existing_prod = _cells(load.existing(True, "", 0))

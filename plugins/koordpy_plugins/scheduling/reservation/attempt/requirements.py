@@ -7,7 +7,7 @@ from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
 from koordpy.api.quantity import Quantity
 from koordpy.api.reservation_affinity import ReservationAffinity, affinity_of
-from koordpy.api.resources import Vector, counted, pod_requests, surely_same, vector
+from koordpy.api.resources import Vector, counted, pod_request_vector, pod_requests, surely_same
 from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
@@ -17,7 +17,6 @@ class PodRequirements:
     """What a pod requires, read once an attempt."""
 
     pod: Pod
-    requests: Mapping[str, Quantity]
     vector: Vector
     """The requests of what nodes count, in milli-CPU and base units."""
     affinity: ReservationAffinity | None = None
@@ -30,17 +29,16 @@ class PodRequirements:
         """Read a pod. Raises DecodeError, QuantityError."""
         return cls(
             pod,
-            *_AMOUNTS.of(pod),
+            counted(pod_request_vector(pod)),
             affinity_of(pod.metadata.annotations),
             annotations.exact_match(pod.metadata.annotations),
             annotations.is_ignored_by(pod),
         )
 
-    @staticmethod
-    def amounts(pod: Pod) -> tuple[Mapping[str, Quantity], Vector]:
-        """Return what a pod requests, exactly and in the units in which nodes count. Raises QuantityError."""
-        requests = pod_requests(pod)
-        return requests, counted(vector(requests))
+    @property
+    def requests(self) -> Mapping[str, Quantity]:
+        """The exact requests, which are compared with those of reservations; most pods have none."""
+        return _REQUESTS.of(self.pod)
 
     @property
     def name(self) -> str:
@@ -52,4 +50,4 @@ class PodRequirements:
         return annotations.matches_exactly(self.exact, self.requests, info.allocatable)
 
 
-_AMOUNTS = LastAnswer(PodRequirements.amounts, surely_same)  # the pods of a workload come together
+_REQUESTS = LastAnswer(pod_requests, surely_same)  # an attempt reads them again and again

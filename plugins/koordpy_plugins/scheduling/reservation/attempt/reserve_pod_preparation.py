@@ -11,6 +11,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.quantity import QuantityError
 from koordpy.api.reservation import RESTRICTED, Reservation, validate
 from koordpy.api.reserve_pod import reservation_name_of
+from koordpy.api.resources import counted, pod_request_vector
 from koordpy.api.scheme import DecodeError
 from koordpy.scheduling.interface.gates import OMIT_NODE_LABELS_FOR_RESERVATION
 from koordpy.scheduling.interface.handle import Handle
@@ -49,7 +50,7 @@ class ReservePodPreparation:
         name = reservation_name_of(pod)
         reservation = self._reservations.get("", name)
         try:
-            requirements = PodRequirements(pod, *PodRequirements.amounts(pod))
+            requirements = PodRequirements(pod, counted(pod_request_vector(pod)))
             info = None if reservation is None else ReservationInfo(reservation)
         except QuantityError as error:
             return None, Status.failed(error)

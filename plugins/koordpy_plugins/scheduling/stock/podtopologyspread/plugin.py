@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from koordpy.api import node_affinity
 from koordpy.api.core import Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet
-from koordpy.api.label_selector import SelectorError
+from koordpy.api.label_selector import Selector, SelectorError
 from koordpy.api.needs import Needs
 from koordpy.api.node_affinity import ANY_NODE
 from koordpy.api.taints import find_untolerated
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.pod_counts import PodCounts
+from koordpy.lib.bounded_cache import cached
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Filter,
@@ -134,7 +135,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         if not defaults:
             return ()
         selector = self._selectors.of(pod)
-        return () if selector.is_empty else [replace(item, selector=selector) for item in defaults]
+        return () if selector.is_empty else _selecting((selector, defaults))
 
     # --- filter ----------------------------------------------------------------------------------
 
@@ -311,6 +312,13 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         """(rows of the table,) the pods that a constraint selects; None when it selects none."""
         match = constraint.match(pod.metadata.namespace)
         return None if match is None else self.handle.cluster.shared(PodCounts).by_row(match, nodes)
+
+
+@cached("default_spread", 1 << 20)
+def _selecting(parts: tuple[Selector, tuple[Constraint, ...]]) -> tuple[Constraint, ...]:
+    """Return constraints with a selector: the same ones for all pods of a workload."""
+    selector, constraints = parts
+    return tuple(replace(item, selector=selector) for item in constraints)
 
 
 def _counts_node(constraint: Constraint, pod: Pod, node: Node) -> bool:
