@@ -105,6 +105,8 @@ class Store(Generic[T]):
         The union of two different selectors is everything, in their namespace if both have the same. Raises
         RuntimeError if the store is already followed with a selector that excludes requested objects.
         """
+        if self.selector is selector and not (self.optional or self.late):
+            return  # the usual case: it is the same for every reader
         union = self.selector | selector
         if union != self.selector:
             if self.is_followed:

@@ -243,3 +243,33 @@ def test_what_is_transformed_already_is_not_changed_again(
     labels = {"scheduling.koordinator.sh/scheduler-name": name}
     once = transformed(pod(requests, labels=labels, schedulerName="s"), *on)
     assert transformed(once, *on) == once
+
+
+def versioned(version: str, uid: str = "u", **labels: str) -> Pod:
+    metadata = {"name": "p", "namespace": "d", "uid": uid, "resourceVersion": version, "labels": labels}
+    return decode(Pod, {"metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    ("incoming", "is_stored"),
+    [
+        (versioned("7", app="caller"), True),
+        (versioned("8", app="caller"), False),
+        (versioned("7", uid="another", app="caller"), False),
+        (versioned("", app="caller"), False),
+    ],
+)
+def test_an_object_of_a_call_is_the_stored_one_of_the_same_version(incoming: Pod, is_stored: bool) -> None:
+    cluster = Cluster()
+    store = cluster.store(Pod)
+    store.apply(versioned("" if not incoming.metadata.resource_version else "7", app="stored"))
+    found = store.stored(incoming)
+    assert (found is store.get("d", "p")) is is_stored
+    assert found.metadata.labels == {"app": "stored" if is_stored else "caller"}
+
+
+def test_an_object_of_a_call_that_is_not_stored_is_transformed() -> None:
+    cluster = Cluster()
+    transformers.install(cluster, gates(PREEMPTION))
+    found = cluster.store(Pod).stored(versioned("7"))
+    assert found.spec.preemption_policy == "Never"

@@ -82,6 +82,8 @@ class Matches(Mapping[int, NodeMatch]):
 
     def of(self, row: int) -> Sequence[ReservationInfo]:
         """Return the matched reservations of a node, by name."""
+        if not self.infos:
+            return ()
         begin, end = np.searchsorted(self.rows, (row, row + 1)).tolist()
         return [self.hypothetical.of(row, info) for info in self.infos[begin:end]]
 

@@ -25,5 +25,7 @@ class NominatedReservations:
 
     def get(self, row: int) -> ReservationInfo | None:
         """Return what was nominated on a node."""
+        if not self.infos:
+            return None
         at = int(np.searchsorted(self.rows, row))
         return self.infos[at] if at < len(self.rows) and self.rows[at] == row else None
