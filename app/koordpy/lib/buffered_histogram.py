@@ -21,7 +21,6 @@ class BulkHistogram(Histogram):
 
     def observe_all(self, values: Sequence[float]) -> None:
         """Add observations."""
-        self._raise_if_not_observable()
         self._sum.inc(sum(values))
         bounds = self._upper_bounds
         for bucket, number in Counter(bisect_left(bounds, value) for value in values).items():

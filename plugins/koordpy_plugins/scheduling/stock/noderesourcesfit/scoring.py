@@ -51,9 +51,9 @@ def weighted_mean(
     A resource that a node lacks is omitted. With `drop_zeros` (RequestedToCapacityRatio) scores of 0 are
     omitted too and the mean is rounded half up, otherwise it is truncated.
     """
-    if not drop_zeros and all(capacity.all() for _, capacity, _ in parts):  # usual clusters
-        weighted = [scorer(requested, capacity) * weight for requested, capacity, weight in parts]
-        return np.add.reduce(weighted) // max(sum(weight for _, _, weight in parts), 1)
+    if not drop_zeros and all((capacity > 0).all() for _, capacity, _ in parts):  # usual clusters
+        weighted: Int64 = np.add.reduce([scorer(used, capacity) * weight for used, capacity, weight in parts])
+        return weighted // max(sum(weight for _, _, weight in parts), 1)
     size = len(parts[0][0])
     total, weights = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for requested, capacity, weight in parts:
