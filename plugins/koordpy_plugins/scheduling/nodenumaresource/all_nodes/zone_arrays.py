@@ -6,9 +6,10 @@ alone decides whether a pod gets its CPUs. The arrays give what `allocation.allo
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koordpy.api.extension import CPU
 from koordpy.api.resource_list import Quantities
@@ -45,7 +46,7 @@ class ZoneArrays:
 
     `wanted` are the amounts that a pod requests; `bind` (n,) is whether it gets CPUs of its own, and
     `required` (n,) the position of the bind policy that is required. `width`, K, is the number of NUMA nodes
-    from 0 on that have zones.
+    from 0 on that have zones. Amounts are (resources, K, n): sums over few NUMA nodes are fast then.
     """
 
     def __init__(
@@ -56,18 +57,19 @@ class ZoneArrays:
         self._cores = _narrow(np.maximum(rows.number("cpus_per_core"), 1).astype(np.int64))
         self._cells = {name: at for at, name in enumerate(rows.resources)}
         width = self.width = max(int(np.bitwise_or.reduce(rows.number("zones"))).bit_length(), 1)
-        self._offered, self.capacity = rows.offered[..., :width], rows.capacity[..., :width]
-        self.held = np.maximum(rows.held[..., :width], 0)
+        self._offered = _by_zone(rows.offered, width)
+        self._capacity = _by_zone(rows.capacity, width)
+        self._held = np.maximum(_by_zone(rows.held, width), 0)
         free = rows.count(_COUNTS[int(self._required[0])]).astype(np.int64)
         if len(self._required) > 1:
             for at in np.unique(required).tolist():
                 here = np.flatnonzero(required == at)
                 free[here] = rows.count(_COUNTS[at])[here]
         self._total_free: Int64 = free.sum(axis=1)
-        self.free = free[:, :width]
-        self.available = np.maximum(self.capacity - self.held, 0)
-        allowed = np.minimum(self.available[:, 0], 1000 * self.free)
-        self.available[:, 0] = np.where(self._required[:, None] > 0, allowed, self.available[:, 0])
+        self._free = np.ascontiguousarray(free[:, :width].T)
+        self._available = np.maximum(self._capacity - self._held, 0)
+        allowed = np.minimum(self._available[0], 1000 * self._free)
+        self._available[0] = np.where(self._required > 0, allowed, self._available[0])
         self._ratio = rows.ratio("ratio")
         milli = wanted.get(CPU, 0)
         self._cpu = np.where(bind, amplified(milli, self._ratio), milli)
@@ -80,24 +82,25 @@ class ZoneArrays:
         at = self._cells.get(name)
         if at is None:
             return np.zeros(len(self), np.bool_)
-        return np.asarray(self._offered[:, at].any(axis=1), np.bool_)
+        return np.asarray(self._offered[at].any(axis=0), np.bool_)
 
     def has_left(self, name: str, mask: Sequence[int]) -> Bool:
         """(n,) whether every one of some NUMA nodes has some of an offered resource left."""
-        left = self.available[:, self._cells[name], list(mask)]
-        return np.asarray((left > 0).all(axis=1), np.bool_)
+        left = self._available[self._cells[name]]
+        return np.asarray(np.logical_and.reduce([left[node] > 0 for node in mask]), np.bool_)
 
     def fits(self, mask: Sequence[int]) -> tuple[Bool, Int64]:
         """(n,) whether NUMA nodes, ascending, can serve the pod, and the mask of those that give amounts."""
         fits = np.ones(len(self), np.bool_)
         used = np.zeros(len(self), np.int64)
-        cpus = np.zeros((len(self), self.width), np.int64)
+        cpus = np.zeros((self.width, len(self)), np.int64)
         for name in self.wanted:
             if name not in self._cells:
                 continue
             left, shares = self._distribute(name, mask)
             fits &= (left == 0) | ~self.offers(name)
-            used |= ((shares > 0) << np.arange(self.width)).sum(axis=1)
+            for node in mask:
+                used |= (shares[node] > 0).astype(np.int64) << node
             if name == CPU:
                 cpus = shares // 1000
         return fits & (~self.bind | self._binds(cpus, used)), used
@@ -108,30 +111,37 @@ class ZoneArrays:
         return enough
 
     def _binds(self, shares: Int64, used: Int64) -> Bool:
-        """(n,) whether CPUs can be chosen by shares (n, K) of NUMA nodes, of any where `used` has none."""
-        taken = np.minimum(shares, self.free)
-        is_broken = (self._required[:, None] == 1) & (taken % self._cores[:, None] != 0)
-        exact = (taken.sum(axis=1) == self.num_cpus) & ~is_broken.any(axis=1)
+        """(n,) whether CPUs can be chosen by shares (K, n) of NUMA nodes, of any where `used` has none."""
+        taken = np.minimum(shares, self._free)
+        is_broken = (self._required == 1) & (taken % self._cores != 0)
+        exact = (taken.sum(axis=0) == self.num_cpus) & ~is_broken.any(axis=0)
         found: Bool = self.has_cpus() & (exact | (used == 0))
         return found
 
     def _distribute(self, name: str, mask: Sequence[int]) -> tuple[Int64, Int64]:
-        """(n,) what is missing of a resource, and (n, K) what each NUMA node gives, see `distribution`."""
-        offered = self.available[:, self._cells[name]]
+        """(n,) what is missing of a resource, and (K, n) what each NUMA node gives, see `distribution`."""
+        offered = self._available[self._cells[name]]
         left = np.full(len(self), self.wanted[name])
-        shares = np.zeros((len(self), self.width), np.int64)
+        shares = np.zeros((self.width, len(self)), np.int64)
+        if len(mask) == 1:
+            shares[mask[0]] = np.minimum(self._part(name, left, 1), offered[mask[0]])
+            return left - shares[mask[0]], shares
         order, rows = _ordered(offered, mask), np.arange(len(self))
         for at in range(len(mask)):
-            part = left // (len(mask) - at)
-            if name == CPU:
-                unit = np.where(self._required == 1, self._cores, 1)
-                whole = -(-left // 1000) // unit // (len(mask) - at) * unit * 1000
-                part = np.where(self.bind, whole, part)
-            node = order[:, at]
-            got = np.minimum(part, offered[rows, node])
-            shares[rows, node] = got
+            node = order[at]
+            got = np.minimum(self._part(name, left, len(mask) - at), offered[node, rows])
+            shares[node, rows] = got
             left = left - got
         return left, shares
+
+    def _part(self, name: str, left: Int64, nodes: int) -> Int64:
+        """(n,) what the first of some NUMA nodes should give of what is left."""
+        part = left // nodes
+        if name == CPU:
+            unit = np.where(self._required == 1, self._cores, 1)
+            whole = -(-left // 1000) // unit // nodes * unit * 1000
+            part = np.where(self.bind, whole, part)
+        return part
 
     def scores(self, scorer: Scorer, mask: Sequence[int]) -> Int64:
         """(n,) the scores of hints with a mask."""
@@ -141,8 +151,8 @@ class ZoneArrays:
             at = self._cells.get(name)
             if at is None:
                 return self._nothing, self._nothing
-            there = self.capacity[:, at, nodes].sum(axis=1)
-            return np.maximum(there - self.available[:, at, nodes].sum(axis=1), 0), there
+            there = self._capacity[at, nodes].sum(axis=0)
+            return np.maximum(there - self._available[at, nodes].sum(axis=0), 0), there
 
         return scores(scorer, len(self), column, self.asked)
 
@@ -159,8 +169,13 @@ class ZoneArrays:
         at = self._cells.get(name)
         if at is None:
             return self._nothing, self._nothing
-        chosen = (used[:, None] >> np.arange(self.width)) & 1
-        return (self.held[:, at] * chosen).sum(axis=1), (self.capacity[:, at] * chosen).sum(axis=1)
+        chosen = (used >> np.arange(self.width)[:, None]) & 1
+        return (self._held[at] * chosen).sum(axis=0), (self._capacity[at] * chosen).sum(axis=0)
+
+
+def _by_zone(amounts: NDArray[Any], width: int) -> NDArray[Any]:
+    """Return (resources, width, n) for amounts (n, resources, K)."""
+    return np.ascontiguousarray(amounts[..., :width].transpose(1, 2, 0))
 
 
 def _narrow(values: Int64) -> Int64:
@@ -169,11 +184,13 @@ def _narrow(values: Int64) -> Int64:
 
 
 def _ordered(offered: Int64, mask: Sequence[int]) -> Int64:
-    """(n, M) the NUMA nodes of a mask in the order in which they give, see `distribution`."""
-    order = np.tile(np.array(mask, np.int64), (len(offered), 1))
+    """(M, n) the NUMA nodes of a mask in the order in which they give, see `distribution`."""
+    order = np.repeat(np.array(mask, np.int64)[:, None], offered.shape[1], axis=1)
     for end in range(1, len(mask)):
-        moves = np.ones(len(offered), np.bool_)
+        moves = np.ones(offered.shape[1], np.bool_)
         for at in range(end, 0, -1):
-            moves = moves & (offered[:, at] < offered[:, at - 1])
-            order[moves, at - 1 : at + 1] = order[moves, at - 1 : at + 1][:, ::-1]
+            moves = moves & (offered[at] < offered[at - 1])
+            before, after = order[at - 1].copy(), order[at].copy()
+            order[at - 1] = np.where(moves, after, before)
+            order[at] = np.where(moves, before, after)
     return order
