@@ -21,7 +21,8 @@ from koordpy.scheduling.toolkit.topology_manager import bitmask
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE, init_store
 from koordpy_plugins.scheduling.deviceshare.args import DeviceShareArgs
 from koordpy_plugins.scheduling.deviceshare.attempt.placing import NO_ISOLATION_PROVIDER
-from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare, ScoreError
+from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare
+from koordpy_plugins.scheduling.deviceshare.scoring import ScoreError
 
 NODE = "n"
 

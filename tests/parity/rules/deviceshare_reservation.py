@@ -19,8 +19,8 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 from koordpy_plugins.scheduling.deviceshare.amounts import NodeAmounts
-from koordpy_plugins.scheduling.deviceshare.plugin import ScoreError
 from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED, Reusable, restored_on
+from koordpy_plugins.scheduling.deviceshare.scoring import ScoreError
 
 from . import deviceshare
 from .deviceshare import NODE, World, report, written

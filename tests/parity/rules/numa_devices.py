@@ -25,7 +25,8 @@ from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
-from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare, ScoreError
+from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare
+from koordpy_plugins.scheduling.deviceshare.scoring import ScoreError
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
 
 from .deviceshare import names_sorted, written

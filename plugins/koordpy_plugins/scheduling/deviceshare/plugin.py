@@ -66,7 +66,7 @@ from .requests.device_requests import has_device_requests
 from .reservations.points import Restoring
 from .reservations.restored import RESTORED
 from .rights import RIGHTS
-from .scoring import make_scorer
+from .scoring import make_scorer, scored
 from .service import DeviceService
 from .state.columns import DeviceColumns
 from .state.free_gpus import FreeGPUs
@@ -78,14 +78,6 @@ _SIGNED: Final = (
     extension.ANNOTATION_DEVICE_JOINT_ALLOCATE,
     extension.ANNOTATION_GPU_PARTITION_SPEC,
 )
-
-
-class ScoreError(Exception):
-    """A node's devices cannot be scored; the attempt fails."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.message)
-        self.status = status
 
 
 class DeviceShare(
@@ -252,7 +244,7 @@ class DeviceShare(
         prepared = state.read(PREPARED)
         if prepared is None:
             return 0
-        return _scored(self._placing.score(state, prepared, pod, node.node))
+        return scored(*self._placing.score(state, prepared, pod, node.node))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
         """Do the same for all nodes, by arrays where that is possible. Raises ScoreError."""
@@ -339,7 +331,7 @@ class DeviceShare(
         if prepared is None:
             return 0
         node = self._node(node_name)
-        return _scored(self._placing.score_reservation(state, prepared, pod, reservation, node))
+        return scored(*self._placing.score_reservation(state, prepared, pod, reservation, node))
 
     def score_reservations(self, state: CycleState, pairs: ReservationPairs) -> Int64:
         """Do the same for all pairs. Raises ScoreError."""
@@ -398,10 +390,3 @@ class DeviceShare(
     def endpoints(self) -> Mapping[str, Callable[..., object]]:
         """The devices of nodes."""
         return self._service.endpoints()
-
-
-def _scored(result: tuple[int, Status]) -> int:
-    score, status = result
-    if not status.is_success:
-        raise ScoreError(status)
-    return score

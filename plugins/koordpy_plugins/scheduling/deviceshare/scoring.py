@@ -8,11 +8,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from koordpy.lib import int64
+from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.scoring_strategy import ScoringStrategy
 
 from .state.exact import Exact, whole
 
 _MAX_SCORE = 100
+
+
+class ScoreError(Exception):
+    """A node's devices cannot be scored; the attempt fails."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+def scored(score: int, status: Status) -> int:
+    """Return a score. Raises ScoreError if there is none."""
+    if not status.is_success:
+        raise ScoreError(status)
+    return score
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,7 @@ class AllNodes:
         one: Callable[[NodeInfo], Status],
     ) -> Verdict:
         """Return the answers of `one` for all nodes."""
-        found = self._answers(state, prepared, pod, nodes)
-        if found is None:
-            return Verdict.of([one(NodeInfo(nodes, index)) for index in range(len(nodes))])
-        keys, statuses, special = found
+        keys, statuses, special = self._answers(state, prepared, pod, nodes)
         if self._placing.labels_decide(prepared, pod):
             special |= self._refuse_labels(pod, nodes, keys, statuses)
         for index in np.flatnonzero(special).tolist():
@@ -56,29 +53,32 @@ class AllNodes:
 
     def _answers(
         self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet
-    ) -> tuple[Int64, list[Status], Bool] | None:
+    ) -> tuple[Int64, list[Status], Bool]:
         """Return (n,) indexes into statuses, of which the first is Success, and which nodes are not known.
 
-        Labels of nodes are left aside. None if no node is known.
+        Labels of nodes are left aside. Where NUMA nodes were chosen, the devices were found then.
         """
-        if prepared.designated is not None:
-            return None
         chosen, _ = _affinities(state, nodes)
-        if chosen.all():
-            return np.zeros(len(nodes), np.int64), [SUCCESS], np.zeros(len(nodes), np.bool_)
+        keys, statuses, special = np.zeros(len(nodes), np.int64), [SUCCESS], ~chosen
+        rest = np.flatnonzero(special)
+        if len(rest) and prepared.designated is None:
+            found = self._searched(state, prepared, pod, nodes.by_row().pick(rest))
+            if found is not None:
+                keys[rest], statuses, special[rest] = found
+        return keys, statuses, special
+
+    def _searched(
+        self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet
+    ) -> tuple[Int64, list[Status], Bool] | None:
+        """Return the same for nodes whose devices have not been found; None if no node is known."""
         special = self._special(state, prepared, nodes)
         answers = feasible(self._columns, nodes, prepared.requests)
         if answers is not None:
-            keys, statuses = answers.keys.astype(np.int64), list(answers.statuses)
-            special |= answers.inexact
-        else:
-            groups = self._groups.checks(state, prepared, pod, nodes, special | chosen)
-            if groups is None:
-                return None
-            keys, statuses = groups[0] + 1, [SUCCESS, *groups[1]]
-            special |= groups[0] < 0
-        keys[chosen] = 0  # the devices were found when these NUMA nodes were chosen
-        return keys, statuses, special & ~chosen
+            return answers.keys.astype(np.int64), list(answers.statuses), special | answers.inexact
+        groups = self._groups.checks(state, prepared, pod, nodes, special)
+        if groups is None:
+            return None
+        return groups[0] + 1, [SUCCESS, *groups[1]], groups[0] < 0
 
     def hints(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> NUMAHintGroups | None:
         """Return NUMA hints for nodes with the same devices."""
