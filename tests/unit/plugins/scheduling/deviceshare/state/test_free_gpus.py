@@ -231,3 +231,11 @@ def test_gpus_of_one_node_may_differ_in_memory() -> None:
     other = WHOLE | {"koordinator.sh/gpu-memory": "32Gi"}
     cluster.store(Device).apply(device([gpu(0), gpu(1, resources=other)], name="n"))
     assert cluster.shared(FreeGPUs).memory() is None
+
+
+def test_more_gpus_than_there_are_columns_count_as_sixteen() -> None:
+    cluster = Cluster()
+    put_node(cluster, "n", gpus=20)
+    cluster.store(Pod).apply(bound("a", "n", dict.fromkeys(range(20), (100, 100))))
+    assert seen(cluster, "n")["free"] == [0] * 16
+    assert seen(cluster, "n")["pods"] == [0] * 16 + [1]
