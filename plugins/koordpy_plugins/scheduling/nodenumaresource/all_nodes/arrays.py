@@ -97,7 +97,7 @@ class Arrays:
             scarce,
             bind & ~is_valid,
             bind & conflict,
-            bind & whole & (pod.num_cpus % cores != 0),
+            bind & whole & (np.int64(pod.num_cpus) % cores != 0),
             bind & (merged == _NONE) & _too_few(pod, rows, required),
         )
         keys = np.select(checks, (1, 2, 3, 4, 5, 4, 6, 7, 8), 0).astype(np.int64)
@@ -146,7 +146,7 @@ class Arrays:
             return found, alone
         conflict = (required != _position(pod.required_policy)) & bool(pod.required_policy)
         cores = np.maximum(rows.number("cpus_per_core"), 1)
-        unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & (pod.num_cpus % cores != 0)
+        unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & (np.int64(pod.num_cpus) % cores != 0)
         alone |= has_numa & (~_is_readable(rows, required, merged) | conflict | (bind & unaligned))
         if special:
             alone |= has_numa & np.array([name in special for name in nodes.names], np.bool_)

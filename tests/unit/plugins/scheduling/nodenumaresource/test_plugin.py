@@ -298,3 +298,12 @@ def test_the_service_describes_a_node() -> None:
     assert [each["cpuset"] for each in document["allocatedPods"]] == ["0-1"]
     with pytest.raises(LookupError):
         describe(node_name="gone")
+
+
+@pytest.mark.parametrize("labels", [{}, FULL, SINGLE, FULL | SINGLE])
+@pytest.mark.parametrize("cpu", ["2147483648", "9223372036854775"])
+def test_more_cpus_than_fit_32_bits_are_too_many(labels: dict[str, str], cpu: str) -> None:
+    for annotations in ({}, spec(requiredCPUBindPolicy="FullPCPUs")):
+        made, _ = profile(cluster_of("a", labels=labels))
+        _, status = reserved(made, bound_pod("p", cpu, annotations=annotations))
+        assert status.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE), status
