@@ -83,7 +83,7 @@ class FreeGPUs(DerivedState):
     def columns(self) -> GPUColumns:
         """Return the columns, up to date: always the same object."""
         if self._dirty or self._changed:
-            self._refresh()
+            self.refresh_some(len(self._dirty))
         columns = self._columns
         columns.cpu_free, columns.free = self._cpu.values, self._free.values
         columns.model, columns.pods = self._model.values, self._pods.values
@@ -134,17 +134,21 @@ class FreeGPUs(DerivedState):
     def _pods_changed(self, row: int, _: Pod) -> None:
         self._changed.add(row)
 
-    def _refresh(self) -> None:
-        for name in self._dirty:
+    def refresh_some(self, at_most: int) -> bool:
+        """Write some of the nodes that have changed, and what CPUs are left of nodes once all are written."""
+        for _ in range(min(at_most, len(self._dirty))):
+            name = self._dirty.pop()
             row = self._table.row_of(name)
             if row is not None:
                 self._write(row, name)
                 self._changed.add(row)
+        if self._dirty:
+            return True
         for row in self._changed:
             if self._table.present[row]:
                 self._write_cpu(row)
-        self._dirty.clear()
         self._changed.clear()
+        return False
 
     def _write_cpu(self, row: int) -> None:
         left = int(self._table.allocatable[row, CPU]) - int(self._table.requested[row, CPU])
