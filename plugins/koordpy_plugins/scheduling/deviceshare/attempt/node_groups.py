@@ -41,7 +41,7 @@ class NodeGroups:
 
     def __init__(self, columns: DeviceColumns, placing: DevicePlacing) -> None:
         self._columns, self._placing = columns, placing
-        self._known: BoundedCache[Hashable, _Alike] = BoundedCache(
+        self._known: BoundedCache[bytes, _Alike] = BoundedCache(
             "devices_alike", _CACHE_BYTES, lambda _: _Alike(), lambda _, __: _ENTRY_BYTES
         )
         self._hints: dict[Hashable, NUMATopologyHints] = {}
@@ -56,11 +56,14 @@ class NodeGroups:
         numbers, alike, first = found
 
         def allocate(number: int, affinity: NUMATopologyHint) -> Status:
+            known = alike[number].checks.get(affinity.affinity)
+            if known is not None:
+                return known
             node = NodeInfo(nodes, first[number])
             return self._check(alike[number], state, prepared, pod, node, affinity.affinity)
 
         of_groups = [
-            self._hints_of(each, state, prepared, pod, NodeInfo(nodes, at))
+            each.hints or self._hints_of(each, state, prepared, pod, NodeInfo(nodes, at))
             for each, at in zip(alike, first, strict=True)
         ]
         return NUMAHintGroups(numbers, of_groups, allocate)
@@ -94,16 +97,15 @@ class NodeGroups:
         firsts = here[first]
         rows = np.stack([column[firsts] for column in columns], axis=1).astype(np.int64)
         whole, size = rows.tobytes(), rows.shape[1] * rows.itemsize
-        get = self._known.get
-        alike = [get((asks, whole[at * size : at * size + size])) for at in range(len(firsts))]
+        get, wanted = self._known.get, repr(asks).encode()
+        alike = [get(wanted + whole[at * size : at * size + size]) for at in range(len(firsts))]
         return numbers, alike, firsts.tolist()
 
     def _hints_of(
         self, alike: _Alike, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo
     ) -> NUMATopologyHints:
-        if alike.hints is None:
-            found = hints.of_node(self._placing.attempt(state, prepared, pod, node.node), prepared)
-            alike.hints = self._shared(found)
+        found = hints.of_node(self._placing.attempt(state, prepared, pod, node.node), prepared)
+        alike.hints = self._shared(found)
         return alike.hints
 
     def _shared(self, found: NUMATopologyHints) -> NUMATopologyHints:

@@ -148,10 +148,13 @@ class OtherHints:
             admitted = np.flatnonzero(keys == 0)
             groups, first = group((provider.numbers[admitted], masks[admitted]), len(admitted))
             at = admitted[first]
+            known = {
+                mask: NUMATopologyHint(None if mask == ANY else mask, preferred=True)
+                for mask in np.unique(masks[at]).tolist()
+            }
             of_group = []
             for number, mask in zip(provider.numbers[at].tolist(), masks[at].tolist(), strict=True):
-                hint = NUMATopologyHint(None if mask == ANY else mask, preferred=True)
-                status = provider.allocate(number, hint)
+                status = provider.allocate(number, known[mask])
                 of_group.append(0 if status.is_success else key_of(status, statuses))
             keys[admitted] = np.array(of_group, np.int64)[groups]
 
