@@ -2,13 +2,19 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.cgroups.fixtures import node_cgroups as node_cgroups
 from tests.cgroups.fixtures import v2_cgroups as v2_cgroups
+from tests.dirty_books import why_dirty
+
+if TYPE_CHECKING:
+    from tests.audited import FollowedServers
 
 # How long an example takes says how busy the machine is, not whether the code is right. And a change must not
 # fail because of a random example for code that it does not change: every run uses the same examples.
@@ -28,6 +34,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what tests/integration runs against: koordpy's embedded control plane (default) or a real "
         "kube-apiserver and etcd; the environment variable KOORDPY_CONTROL_PLANE sets it too",
     )
+
+
+AUDITED = ("tests/e2e/", "tests/faults/", "tests/integration/")
+"""Tests of these folders end with an audit of their embedded API servers."""
+
+SERVERS: "pytest.StashKey[FollowedServers]" = pytest.StashKey()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Follow embedded API servers from the first test on that ends with an audit."""
+    if item.nodeid.startswith(AUDITED) and SERVERS not in item.config.stash:
+        from tests.audited import followed_servers
+
+        stack = ExitStack()
+        item.config.stash[SERVERS] = stack.enter_context(followed_servers())
+        item.config.add_cleanup(stack.close)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Fail if something was handed out twice at some moment of a test or of its end."""
+    yield
+    servers = item.config.stash.get(SERVERS, None)
+    if servers is not None and item.nodeid.startswith(AUDITED):
+        found = servers.report()
+        assert not found or why_dirty(item.nodeid), "\n".join(found)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,12 +1,12 @@
-"""Audits of real control planes at the end of their lives: nothing may be handed out twice in them.
+"""Audits of real control planes, after every test and before they stop: nothing is handed out twice in them.
 
-A test that hands something out twice on purpose says so with the marker `dirty_books(reason)`; the control
-planes that live during such a test are not audited.
+Tests that hand something out twice on purpose are named in `tests/dirty_books.py`. What is found at the end
+of such a test is known from then on, so that tests that share its control plane are still audited.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -22,59 +22,78 @@ from tests.e2e.controlplane.plane import ControlPlane
 AGAIN = 5.0
 """Seconds after which errors must still be there: lists of several types are not of one moment."""
 
+Known = set[tuple[str, ...]]
+
 
 class AuditedPlanes:
-    """The control planes that run, and those whose books are dirty on purpose."""
+    """The control planes that run, and what is wrong in them on purpose."""
 
     def __init__(self) -> None:
-        self._running: list[ControlPlane] = []
-        self._dirty: list[ControlPlane] = []
+        self._known: dict[ControlPlane, Known] = {}
         self.is_dirty = False
         """Whether the test that runs makes books dirty."""
-
-    def begin_test(self, *, is_dirty: bool) -> None:
-        """Say whether the test that begins makes the books of its control plane dirty."""
-        self.is_dirty = is_dirty
-        if is_dirty:
-            self._dirty += self._running
+        self.audits = 0
+        self.seconds = 0.0
 
     def started(self, plane: ControlPlane) -> None:
         """Follow a control plane; its API server is ready."""
-        self._running.append(plane)
-        if self.is_dirty:
-            self._dirty.append(plane)
+        self._known[plane] = set()
 
-    def errors(self, plane: ControlPlane) -> list[str]:
+    def begin_test(self, *, is_dirty: bool) -> None:
+        """Say whether the test that begins makes books dirty."""
+        self.is_dirty = is_dirty
+
+    def end_test(self) -> list[str]:
+        """Return what is wrong in the control planes that live on after a test, and is not so on purpose."""
+        return [error for plane in list(self._known) for error in self._errors(plane)]
+
+    def stops(self, plane: ControlPlane) -> list[str]:
         """Return what is wrong in a control plane that is about to stop, and is not so on purpose."""
-        if plane not in self._running:
+        if plane not in self._known:
             return []
-        self._running.remove(plane)
-        if plane in self._dirty or plane.api_server is None or not plane.api_server.running:
+        try:
+            return [] if self.is_dirty else self._errors(plane)
+        finally:
+            del self._known[plane]
+
+    def _errors(self, plane: ControlPlane) -> list[str]:
+        if plane.api_server is None or not plane.api_server.running:
             return []
-        # A test may end a control plane within a loop that runs.
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(_errors, lambda: asyncio.run(_audit(plane))).result()
+        known, began = self._known[plane], time.monotonic()
+        report = _without(_audited(plane), known)
+        if report.errors and not self.is_dirty:
+            time.sleep(AGAIN)
+            report = confirmed(report, _audited(plane))
+        self.audits += 1
+        self.seconds += time.monotonic() - began
+        errors = [found for found in report.findings if found.severity is Severity.ERROR]
+        # What is reported once is not reported for every later test.
+        known.update(found.identity for found in errors)
+        return [] if self.is_dirty else [str(found) for found in errors]
 
 
-def _errors(look: Callable[[], Report]) -> list[str]:
-    report = look()
-    if report.errors:
-        time.sleep(AGAIN)
-        report = confirmed(report, look())
-    return [str(found) for found in report.findings if found.severity is Severity.ERROR]
+def _without(report: Report, known: Known) -> Report:
+    findings = [found for found in report.findings if found.identity not in known]
+    errors = sum(1 for found in findings if found.severity is Severity.ERROR)
+    return report.model_copy(update={"findings": findings, "errors": errors})
 
 
-async def _audit(plane: ControlPlane) -> Report:
-    client = Client(Connection.from_kubeconfig(str(plane.kubeconfig)))
-    try:
-        return audit(await listed(client), plane.url)
-    finally:
-        await client.close()
+def _audited(plane: ControlPlane) -> Report:
+    async def look() -> Report:
+        client = Client(Connection.from_kubeconfig(str(plane.kubeconfig)))
+        try:
+            return audit(await listed(client), plane.url)
+        finally:
+            await client.close()
+
+    # A test may end a control plane within a loop that runs.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(look())).result()
 
 
 @contextmanager
 def audited_planes() -> Iterator[AuditedPlanes]:
-    """Audit every control plane that is stopped meanwhile; stopping one with errors raises AssertionError."""
+    """Follow every control plane that is started meanwhile; AssertionError if one stops with errors."""
     planes = AuditedPlanes()
     start, stop = ControlPlane.start, ControlPlane.stop
 
@@ -84,7 +103,7 @@ def audited_planes() -> Iterator[AuditedPlanes]:
 
     def audit_and_stop(plane: ControlPlane) -> None:
         try:
-            found = planes.errors(plane)
+            found = planes.stops(plane)
         finally:
             stop(plane)
         assert not found, "\n".join(found)

@@ -11,44 +11,35 @@ from typing import Any, ClassVar
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests.dirty_books import why_dirty
 from tests.e2e.audited_planes import AuditedPlanes, audited_planes
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.installed import Installed, install
 
-AUDITED = frozenset(
-    (
-        "test_audited_planes",
-        "test_causes",
-        "test_control_plane",
-        "test_gang_stories",
-        "test_light_mode",
-        "test_network_placement",
-        "test_numa_devices",
-        "test_pre_enqueue",
-        "test_profile_story",
-        "test_quota_evaluation",
-        "test_quotas",
-        "test_reservations",
-        "test_state",
-    )
-)
-"""Modules whose control planes are audited at their end. Others may force bindings or lower quotas."""
+PLANES = pytest.StashKey[AuditedPlanes]()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _planes() -> Iterator[AuditedPlanes]:
-    """Control planes are audited when they are stopped."""
-    with audited_planes() as planes:
-        yield planes
+def planes(pytestconfig: pytest.Config) -> Iterator[AuditedPlanes]:
+    """Every control plane is audited after each test, and when it is stopped."""
+    with audited_planes() as followed:
+        pytestconfig.stash[PLANES] = followed
+        yield followed
 
 
 @pytest.fixture(autouse=True)
-def _books(request: pytest.FixtureRequest, _planes: AuditedPlanes) -> Iterator[None]:
-    """Leave out control planes in which a test hands something out twice on purpose."""
-    is_audited = request.path.stem in AUDITED and request.node.get_closest_marker("dirty_books") is None
-    _planes.begin_test(is_dirty=not is_audited)
+def _books(request: pytest.FixtureRequest, planes: AuditedPlanes) -> None:
+    """Say whether a test hands something out twice on purpose."""
+    planes.begin_test(is_dirty=bool(why_dirty(request.node.nodeid)))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Audit the control planes that run after a test, before its fixtures delete what it made."""
+    planes = item.config.stash.get(PLANES, None)
+    found = planes.end_test() if planes is not None else []
     yield
-    _planes.is_dirty = False
+    assert not found, "\n".join(found)
 
 
 @pytest.fixture(scope="session")
@@ -96,3 +87,10 @@ def pytest_runtest_makereport(
     if plane is not None and report.when == "call" and report.failed:
         report.sections.append(("control plane", plane.logs()))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many audits there were, and how long they took."""
+    planes = config.stash.get(PLANES, None)
+    if planes is not None and planes.audits:
+        terminalreporter.write_line(f"control planes: {planes.audits} audits in {planes.seconds:.1f} s")

@@ -7,6 +7,7 @@ import pytest
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from tests.e2e import audited_planes
+from tests.e2e.audited_planes import AuditedPlanes
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.racing import NAMESPACE, client_of, create_all, node
 
@@ -44,10 +45,21 @@ async def test_a_control_plane_with_dirty_books_fails_when_it_stops(monkeypatch:
     assert plane.api_server is None
 
 
-@pytest.mark.dirty_books("that these are not audited is what is tested")
-async def test_one_that_is_dirty_on_purpose_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    audits: list[object] = []
-    monkeypatch.setattr(audited_planes, "audit", audits.append)
+async def test_one_that_lives_on_fails_the_test_that_made_it_dirty_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, planes: AuditedPlanes
+) -> None:
+    monkeypatch.setattr(audited_planes, "AGAIN", 0.1)
+    with ControlPlane() as plane:
+        assert planes.end_test() == []
+        await dirty(plane)
+        [error] = planes.end_test()
+        assert "CPU 0-1" in error
+        assert planes.end_test() == []
+
+
+async def test_one_that_is_dirty_on_purpose_fails_none(planes: AuditedPlanes) -> None:
+    audits = planes.audits
     with ControlPlane() as plane:
         await dirty(plane)
-    assert audits == []
+        assert planes.end_test() == []
+    assert planes.audits == audits + 1

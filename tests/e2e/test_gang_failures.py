@@ -19,6 +19,7 @@ from koordpy.api.gang.membership import gang_name
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.proxy import Judge, Proxy, Trouble
 from tests.e2e.racing import PodWatch, Replica, client_of, create_all, node, pod, profiles
+from tests.moments import always_clean
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -88,7 +89,7 @@ async def test_gangs_are_bound_whole_whatever_fails(tmp_path: Path) -> None:
             plane.start_scheduler(replica.scheduler_config())
             client = client_of(plane)
             try:
-                async with PodWatch(plane) as watch:
+                async with always_clean(client), PodWatch(plane) as watch:
                     partly = PartlyBound(watch)
 
                     def complaint() -> str:

@@ -36,6 +36,7 @@ from tests.e2e.device_nodes import (
 )
 from tests.e2e.proxy import Judge, Proxy, Trouble
 from tests.e2e.racing import NAMESPACE, PodWatch, Replica, all_of, client_of, create_all, profiles
+from tests.moments import always_clean
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -126,7 +127,7 @@ async def test_no_cpu_and_no_device_is_given_twice_whatever_fails(tmp_path: Path
                 [profile] = config["profiles"]
                 config["profiles"] = [{**profile, "schedulerName": name} for name in SCHEDULERS]
                 plane.start_scheduler(config)
-                async with PodWatch(plane) as watch:
+                async with always_clean(client), PodWatch(plane) as watch:
                     books = Books()
                     watch.on_bound, watch.on_gone = books.bound, books.gone
 

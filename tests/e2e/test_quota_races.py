@@ -16,7 +16,6 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota
-from tests.audited import assert_cluster_clean
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.racing import (
     NAMESPACE,
@@ -28,6 +27,7 @@ from tests.e2e.racing import (
     pod,
     profiles,
 )
+from tests.moments import always_clean
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -100,7 +100,7 @@ async def test_no_quota_is_exceeded_at_any_moment(tmp_path: Path) -> None:
             for scheduler, replica in zip(SCHEDULERS, replicas, strict=True):
                 replica.start()
                 schedulers.append(plane.run_scheduler(replica.scheduler_config(scheduler), scheduler)[0])
-            async with PodWatch(plane) as watch:
+            async with always_clean(client), PodWatch(plane) as watch:
                 used = InUse(watch)
 
                 def complaint() -> str:
@@ -122,7 +122,6 @@ async def test_no_quota_is_exceeded_at_any_moment(tmp_path: Path) -> None:
                 ]
                 await create_all(client, Pod, pods)
                 await fill()
-                await assert_cluster_clean(client)
                 going = list(watch.bound.values())[::3]
                 await asyncio.gather(
                     *(
@@ -134,7 +133,6 @@ async def test_no_quota_is_exceeded_at_any_moment(tmp_path: Path) -> None:
                     lambda: all(each.metadata.uid not in watch.bound for each in going), complaint
                 )
                 await fill()
-                await assert_cluster_clean(client)
         finally:
             await client.close()
             for process in schedulers:

@@ -27,6 +27,7 @@ from koordpy.testing.rebuild import settle as settle_states
 from koordpy_plugins.scheduling.coscheduling.plugin import Coscheduling
 from koordpy_plugins.scheduling.elasticquota.plugin import ElasticQuota as ElasticQuotaPlugin
 from koordpy_plugins.scheduling.elasticquota.state.amounts import exceeded, plus
+from tests.audited import Crowded
 from tests.eventually import PATIENCE
 from tests.faults.competing import FORGOTTEN, Witness, cpus, create, milli, pod_document, profile
 from tests.faults.rebuilt import leftovers, memory, rebuilt
@@ -76,11 +77,11 @@ class ContendedCluster(ServedExtender):
         self.binds: dict[str, tuple[str, asyncio.Task[str], asyncio.Event]] = {}
         """Bind calls in progress by UID: the node, the call, and what is set when the caller hangs up."""
         self.limits = {name: 1000 * cpu for name, cpu in self.maximum.items()}
-        self.lowered: set[str] = set()
+        self.lowered = Crowded()
         """Quotas whose limit was lowered below what they used."""
         self.allowed_before: set[str] = set()
         """UIDs of pods that had room in their quotas before these were lowered."""
-        self.crowded: set[str] = set()
+        self.crowded = Crowded()
         """Nodes on which a second scheduler, or a change of the node, has taken room."""
         self.lags = False
         self.minimum: dict[str, int] = {}

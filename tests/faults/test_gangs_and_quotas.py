@@ -84,7 +84,7 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
         waiting = await self.waiting_that_fit()
         assert not waiting, waiting
         self.check()
-        assert_clean(self.server, aside=self.crowded | self.lowered)
+        assert_clean(self.server, self.crowded, self.lowered)
         await self.nothing_is_left()
 
     # --- users -----------------------------------------------------------------------------------
@@ -236,7 +236,8 @@ class GangsAndQuotas(ContendedCluster, RuleBasedStateMachine):
         document = pod_document(f"o{self.made}", "1", labels={f"{QUOTA}name": quota} if quota else {})
         document["spec"]["schedulerName"] = "another"
         self.crowded.add(node)
-        self.lowered |= {quota, self.parent.get(quota, "")}
+        for name in (quota, self.parent.get(quota, "")):
+            self.lowered.add(name)
 
         async def place() -> None:
             await self.add_pod(document)

@@ -44,7 +44,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import config, registry
 from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy.testing.rebuild import differences
-from tests.audited import assert_clean
+from tests.audited import Crowded, assert_clean
 from tests.eventually import PATIENCE
 from tests.faults.rebuilt import leftovers, memory
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod, shipped_profiles
@@ -89,7 +89,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
             "value": 1000,
         }
         self.others = 0
-        self.crowded: set[str] = set()
+        self.crowded = Crowded()
         self.do(self.start())
         self.do(self.client.create_raw(resource_of(PriorityClass), "", high))
         if not self.light:
@@ -100,7 +100,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.do(self.settle())
-            assert_clean(self.server, aside=self.crowded)
+            assert_clean(self.server, self.crowded)
         finally:
             self.stop()
 

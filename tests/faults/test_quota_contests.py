@@ -17,7 +17,7 @@ from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.meta import ObjectMeta
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedLoop
-from tests.audited import assert_clean
+from tests.audited import Crowded, assert_clean
 from tests.faults.competing import (
     FORGOTTEN,
     NAMESPACE,
@@ -49,7 +49,7 @@ class Quotas(Competing):
         super().__init__(loop, folder, seed, profile(ElasticQuota=args), replicas=replicas)
         self.maximum: dict[str, int] = {}
         """Thousandths of a CPU by quota; one that was lowered counts when all know of it."""
-        self.lowered: set[str] = set()
+        self.lowered = Crowded()
         """Quotas whose maximum may be below what their pods used already."""
         self.parent: dict[str, str] = {}
         self.recreates = False
@@ -128,7 +128,7 @@ def play(
         try:
             await story(cluster)
             await cluster.assert_no_node_is_over_committed()
-            assert_clean(cluster.server, aside=cluster.lowered)
+            assert_clean(cluster.server, cluster.lowered)
             assert cluster.witness.problems == []
             cluster.recreates = False
             await cluster.assert_nothing_is_left()

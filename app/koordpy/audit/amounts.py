@@ -31,7 +31,7 @@ _BYTES: Final = frozenset(
 _NANO: Final = -9
 
 
-class Requests(msgspec.Struct, gc=False, frozen=True):
+class Requests(msgspec.Struct, gc=False, frozen=True, eq=False):
     """What a pod occupies on its node (rounded up), and what its spec requests (exact, in billionths)."""
 
     occupied: Vector
@@ -39,7 +39,6 @@ class Requests(msgspec.Struct, gc=False, frozen=True):
 
 
 NOTHING: Final = Requests({}, {})
-_NOTHING_SAID: Final[Vector] = {}
 
 
 class RequestReader:
@@ -59,18 +58,21 @@ class RequestReader:
             requests = containers[0].resources.requests
             for status in pod.status.container_statuses:
                 told = status.resources
-                if told is None or (
-                    told.requests == requests
-                    and status.name == containers[0].name
-                    and status.allocated_resources in (requests, _NOTHING_SAID)
-                ):
+                if told is None:
                     continue
-                return _read(pod)
+                allocated = status.allocated_resources
+                if (
+                    told.requests != requests
+                    or (allocated and allocated != requests)
+                    or status.name != containers[0].name
+                ):
+                    return _read(pod)
             key: Any = tuple(requests.items())
         elif _resizes(pod):
             return _read(pod)
         else:
-            key = tuple(tuple(container.resources.requests.items()) for container in containers) or None
+            key = [tuple(container.resources.requests.items()) for container in containers]
+            key = (len(key), *key)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = _read(pod)
@@ -100,6 +102,14 @@ def _read(pod: Pod) -> Requests:
         return Requests(pod_status_vector(pod), pod_request_nanos(pod))
     except QuantityError:
         return NOTHING
+
+
+def added(one: Vector, other: Vector) -> Vector:
+    """Return the sum of two vectors; neither changes."""
+    total = dict(one)
+    for name, number in other.items():
+        total[name] = total.get(name, 0) + number
+    return total
 
 
 def vector(amounts: Mapping[str, Any]) -> Vector:

@@ -13,13 +13,18 @@ from koordpy.api import device_allocations, extension, resource_status
 from koordpy.api.quantity import QuantityError, resource_value, value
 from koordpy.lib import cpuset
 
+from .amounts import Vector, added
+
 K = TypeVar("K")
 
-ZoneAmounts = dict[tuple[int, str], int]
-"""Amounts by NUMA node and resource: cpu in milli, everything else in base units."""
+ZoneAmounts = dict[int, Vector]
+"""Amounts by NUMA node."""
 
-DeviceAmounts = dict[tuple[str, int, str], int]
-"""Amounts by type of device, minor and resource."""
+Minor = tuple[str, int]
+"""Type and minor of a device."""
+
+DeviceAmounts = dict[Minor, Vector]
+"""Amounts by device. Vectors may be shared, and are never changed."""
 
 Function = tuple[str, int, str]
 """A virtual function: type and minor of its device, and its bus address."""
@@ -64,16 +69,14 @@ class CPUs(msgspec.Struct, gc=False, frozen=True):
 
 
 class Devices(msgspec.Struct, gc=False, frozen=True):
-    """The parts of devices, and the virtual functions, that an annotation hands out."""
+    """The parts of devices, and the virtual functions, that an annotation hands out, perhaps twice."""
 
     amounts: DeviceAmounts = {}
-    minors: frozenset[tuple[str, int]] = frozenset()
-    functions: frozenset[Function] = frozenset()
+    functions: tuple[Function, ...] = ()
 
 
 NO_CPUS: Final = CPUs()
 NO_DEVICES: Final = Devices()
-_NO_FUNCTIONS: Final[frozenset[Function]] = frozenset()
 _STATUS: Final = msgspec.json.Decoder(_Status)
 _DEVICES: Final = msgspec.json.Decoder(dict[str, list[_Device]])
 _UNUSUAL: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -86,7 +89,7 @@ class AnnotationReader:
         self._statuses: dict[str, CPUs] = {}
         self._devices: dict[str, Devices] = {}
         self._cpus: dict[str, frozenset[int]] = {}
-        self._numbers: dict[str | int, int] = {}
+        self._vectors: dict[tuple[str | int, ...], Vector] = {}
 
     def cpus(self, annotations: Mapping[str, str]) -> CPUs:
         """Return what resource-status hands out. Raises ValueError."""
@@ -123,12 +126,12 @@ class AnnotationReader:
             read = resource_status.of({extension.ANNOTATION_RESOURCE_STATUS: text})
             for zone in read.numa_nodes:
                 for name, amount in (zone.resources or {}).items():
-                    _add(zones, (zone.node, name), resource_value(name, str(amount)))
+                    _add(zones, zone.node, name, _zone_amount(name, str(amount)))
             return CPUs(self.cpu_list(read.cpuset), zones)
         try:
             for part in status.numa_node_resources:
                 for name, number in part.resources.items():
-                    _add(zones, (part.node, name), resource_value(name, number))
+                    _add(zones, part.node, name, _zone_amount(name, number))
         except QuantityError as error:
             raise ValueError(f"annotation {extension.ANNOTATION_RESOURCE_STATUS}: {error}") from None
         return CPUs(self.cpu_list(status.cpuset), zones)
@@ -139,39 +142,54 @@ class AnnotationReader:
         except _UNUSUAL:
             return _unusual_devices(text)
         amounts: DeviceAmounts = {}
-        minors: set[tuple[str, int]] = set()
-        functions: set[Function] = set()
-        known = self._numbers
+        functions: list[Function] = []
+        known = self._vectors
         try:
             for kind, devices in types.items():
                 for device in devices:
-                    minor = device.minor
-                    minors.add((kind, minor))
-                    for name, amount in device.resources.items():
-                        number = known.get(amount)
-                        if number is None:
-                            number = known[amount] = value(amount)
-                        key = (kind, minor, name)
-                        amounts[key] = amounts.get(key, 0) + number
+                    given = device.resources
+                    key = (*given, *given.values())
+                    vector = known.get(key)
+                    if vector is None:
+                        vector = known[key] = {name: _amount(number) for name, number in given.items()}
+                    place = (kind, device.minor)
+                    amounts[place] = added(amounts[place], vector) if place in amounts else vector
                     if device.extension is not None:
-                        functions.update((kind, minor, vf.bus_id) for vf in device.extension.vfs)
+                        functions += [(*place, vf.bus_id) for vf in device.extension.vfs]
         except QuantityError as error:
             raise ValueError(f"annotation {extension.ANNOTATION_DEVICE_ALLOCATED}: {error}") from None
-        return Devices(amounts, frozenset(minors), frozenset(functions) if functions else _NO_FUNCTIONS)
+        return Devices(amounts, tuple(functions))
 
 
 def _unusual_devices(text: str) -> Devices:
     amounts: DeviceAmounts = {}
-    minors: set[tuple[str, int]] = set()
-    functions: set[Function] = set()
+    functions: list[Function] = []
     for kind, given in device_allocations.of({extension.ANNOTATION_DEVICE_ALLOCATED: text}).items():
         for each in given:
-            minors.add((kind, each.minor))
+            amounts.setdefault((kind, each.minor), {})
             for name, amount in each.resources.items():
-                _add(amounts, (kind, each.minor, name), amount.value())
-            functions.update((kind, each.minor, vf.bus_id) for vf in each.virtual_functions)
-    return Devices(amounts, frozenset(minors), frozenset(functions))
+                number = _positive(amount.value(), extension.ANNOTATION_DEVICE_ALLOCATED)
+                _add(amounts, (kind, each.minor), name, number)
+            functions += [(kind, each.minor, vf.bus_id) for vf in each.virtual_functions]
+    return Devices(amounts, tuple(functions))
 
 
-def _add(amounts: dict[K, int], key: K, number: int) -> None:
-    amounts[key] = amounts.get(key, 0) + number
+def _zone_amount(name: str, given: str | int) -> int:
+    return _positive(resource_value(name, given), extension.ANNOTATION_RESOURCE_STATUS)
+
+
+def _amount(given: str | int) -> int:
+    """Return an amount. Raises QuantityError, and ValueError for less than nothing."""
+    return _positive(value(given), extension.ANNOTATION_DEVICE_ALLOCATED)
+
+
+def _positive(number: int, annotation: str) -> int:
+    """Return an amount. What is negative would hide what others hold: ValueError."""
+    if number < 0:
+        raise ValueError(f"annotation {annotation}: a negative amount")
+    return number
+
+
+def _add(amounts: dict[K, Vector], key: K, name: str, number: int) -> None:
+    held = amounts.setdefault(key, {})
+    held[name] = held.get(name, 0) + number

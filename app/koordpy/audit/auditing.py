@@ -6,6 +6,7 @@ from typing import Final
 from koordpy.api.core import Pod
 
 from .checks import cpus, devices, node_resources, numa_nodes, quotas, reservations, unreadable
+from .devices import DeviceReader
 from .finding import Checked, Counts, Finding, Outcome, Report, Severity, in_order
 from .holding import Holding, HoldingReader
 from .node_books import NodeBooks
@@ -85,40 +86,44 @@ class _Ledger:
     """The books of all nodes, and the pods by what they use."""
 
     def __init__(self, objects: Objects) -> None:
-        reader, topologies = HoldingReader(), TopologyReader()
+        reader, topologies, devices = HoldingReader(), TopologyReader(), DeviceReader()
         self.nodes = {node.metadata.name: NodeBooks(node.metadata.name, node) for node in objects.nodes}
         self.owners: dict[str, list[Holding]] = {}
         self.ended: dict[str, list[Holding]] = {}
-        self.bound: list[tuple[Pod, Holding]] = []
+        self.bound: list[Holding] = []
         for topology in objects.topologies:
             if topology.metadata.name in self.nodes:
                 self.nodes[topology.metadata.name].topology = topologies.read(topology)
         for device in objects.devices:
             if device.metadata.name in self.nodes:
-                self.nodes[device.metadata.name].device = device
+                self.nodes[device.metadata.name].devices = devices.read(device)
         for pod in objects.pods:
             if pod.spec.node_name:
                 self._add(pod, reader)
         for reservation in objects.reservations:
             if reservation.is_active:
-                self._books(reservation.status.node_name).reservations.append(
-                    reader.of_reservation(reservation)
-                )
+                holding = reader.of_reservation(reservation)
+                books = self._books(holding.node)
+                books.reservations.append(holding)
+                books.sort_in(holding)
 
     def _add(self, pod: Pod, reader: HoldingReader) -> None:
         """Add a bound pod; one that has ended holds nothing."""
         holding = reader.of_pod(pod)
-        phase = pod.status.phase
-        if phase != "Running" and pod.is_terminal:
+        runs = pod.status.phase == "Running"
+        if not runs and pod.is_terminal:
             if holding.reservation:
                 self.ended.setdefault(holding.reservation, []).append(holding)
             return
         if holding.reservation:
             self.owners.setdefault(holding.reservation, []).append(holding)
         if holding.reserves:
-            holding.reserves = phase == "Running"
-        self._books(holding.node).pods.append(holding)
-        self.bound.append((pod, holding))
+            holding.reserves = runs
+        books = self.nodes.get(holding.node) or self._books(holding.node)
+        books.pods.append(holding)
+        if pod.metadata.annotations:
+            books.sort_in(holding)
+        self.bound.append(holding)
 
     def _books(self, node: str) -> NodeBooks:
         books = self.nodes.get(node)

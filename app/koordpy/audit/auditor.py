@@ -1,6 +1,7 @@
 """An audit that follows changes: after each change only what it touches is checked again."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
@@ -9,14 +10,18 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.reservation import Reservation
 
 from .auditing import audit
+from .checks import quotas, reservations
 from .finding import Finding
 from .objects import Objects
+
+OF_ALL: Final = (quotas.NAME, reservations.NAME)
+"""Checks of what is not of one node."""
 
 
 class Auditor:
     """Objects by type and key, as lists and watches show them; `findings` audits the nodes that changed.
 
-    Quotas are of the whole cluster: ask `whole` for them.
+    Quotas, and Reservations with owners on other nodes, are of the whole cluster: `findings_of_all`.
     """
 
     def __init__(self) -> None:
@@ -43,7 +48,8 @@ class Auditor:
     def findings(self) -> list[Finding]:
         """Return what is wrong on all nodes now."""
         for node in self._changed:
-            found = audit(_objects(self._of_node[node].values())).findings
+            report = audit(_objects(self._of_node[node].values()))
+            found = [each for each in report.findings if each.check not in OF_ALL]
             if found:
                 self._found[node] = found
             else:
@@ -51,9 +57,11 @@ class Auditor:
         self._changed.clear()
         return [finding for node in sorted(self._found) for finding in self._found[node]]
 
-    def quota_objects(self) -> Objects:
-        """Return quotas and pods, for an audit of what is not of one node."""
-        return _objects(obj for type_ in (ElasticQuota, Pod) for obj in self._objects.get(type_, {}).values())
+    def findings_of_all(self) -> list[Finding]:
+        """Return what is wrong now with what is not of one node."""
+        types = (ElasticQuota, Reservation, Pod)
+        objects = _objects(obj for type_ in types for obj in self._objects.get(type_, {}).values())
+        return [each for each in audit(objects).findings if each.check in OF_ALL]
 
     def whole(self) -> Objects:
         """Return all objects, for an audit of everything."""

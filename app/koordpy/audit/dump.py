@@ -1,16 +1,25 @@
 """Dumps of clusters: files of kubectl, folders of them, and scenarios that `koordpy record` wrote."""
 
+import codecs
+import gzip
+import io
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from koordpy.lib.text_documents import DocumentError, read_all_yaml, read_json
+from koordpy.lib.text_documents import FILE, DocumentError, check_depth, read_all_yaml, read_json
 
 from .objects import UnusableDump
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
-"""Of the files of a folder."""
+"""Of the files of a folder, which may also be compressed (`.json.gz`)."""
+
+_GAP: Final = 64
+"""Spaces and line ends between two documents of JSON, at most."""
+
+_COMPRESSED: Final = b"\x1f\x8b"
 
 SCENARIO: Final = "Scenario"
 
@@ -23,7 +32,11 @@ def read(path: Path) -> Iterator[Placed]:
     if not path.is_dir():
         yield from read_text(path.read_bytes(), str(path), path.parent)
         return
-    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    files = sorted(
+        file
+        for file in path.rglob("*")
+        if file.name.removesuffix(".gz").endswith(SUFFIXES) and file.is_file()
+    )
     if not files:
         raise UnusableDump(f"{path}: no file ends in {', '.join(SUFFIXES)}; expected dumps of kubectl")
     for file in files:
@@ -31,9 +44,12 @@ def read(path: Path) -> Iterator[Placed]:
 
 
 def read_text(text: bytes, name: str, folder: Path) -> Iterator[Placed]:
-    """Yield the objects of a text, which has the name in errors. Raises UnusableDump, OSError."""
+    """Yield the objects of a text, which has the name in errors. Raises UnusableDump, OSError.
+
+    It may be compressed by gzip, and in UTF-8 or UTF-16 (as PowerShell writes it).
+    """
     try:
-        found = _decoded(text)
+        found = _decoded(_as_utf8(_expanded(text)))
     except DocumentError as error:
         raise UnusableDump(f"{name}: neither JSON nor YAML: {error}") from None
     for number, document in enumerate(found, start=1):
@@ -56,8 +72,50 @@ def _decoded(text: bytes) -> list[Any]:
         try:
             return [read_json(text)]
         except DocumentError:
-            pass
+            found = _one_after_the_other(text)
+            if found:
+                return found
     return read_all_yaml(text)
+
+
+def _one_after_the_other(text: bytes) -> list[Any]:
+    """Return JSON documents that follow each other, as several commands print them; [] if it is not so."""
+    decoder, found = json.JSONDecoder(), list[Any]()
+    try:
+        rest = text.decode()
+        at = len(rest) - len(rest.lstrip())
+        while at < len(rest):
+            document, at = decoder.raw_decode(rest, at)
+            check_depth(document, FILE.depth)
+            found.append(document)
+            at += len(rest[at : at + _GAP]) - len(rest[at : at + _GAP].lstrip())
+    except (ValueError, RecursionError):
+        return []
+    return found
+
+
+def _expanded(text: bytes) -> bytes:
+    """Return a text that may be compressed. Raises DocumentError."""
+    if not text.startswith(_COMPRESSED):
+        return text
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(text)) as file:
+            plain = file.read(FILE.size + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DocumentError(f"compressed, and damaged: {error}") from None
+    if len(plain) > FILE.size:
+        raise DocumentError(f"more than {FILE.size} bytes when expanded")
+    return plain
+
+
+def _as_utf8(text: bytes) -> bytes:
+    """Return a text in UTF-8 without a byte order mark. Raises DocumentError."""
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            return text.decode("utf-16").encode()
+        except UnicodeError as error:
+            raise DocumentError(str(error)) from None
+    return text.removeprefix(codecs.BOM_UTF8)
 
 
 def _items(document: dict[str, Any], place: str) -> Iterator[Placed]:

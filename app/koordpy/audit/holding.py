@@ -16,10 +16,15 @@ from .annotations import NO_CPUS, NO_DEVICES, AnnotationReader, CPUs, Devices
 
 POD, RESERVATION = "Pod", "Reservation"
 
+_STATUS: Final = extension.ANNOTATION_RESOURCE_STATUS
+_DEVICES: Final = extension.ANNOTATION_DEVICE_ALLOCATED
+_RESERVATION: Final = extension.ANNOTATION_RESERVATION_ALLOCATED
+_IGNORED: Final = extension.LABEL_RESERVATION_IGNORED
+_MODE: Final = extension.LABEL_POD_OPERATING_MODE
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
-class Holding(msgspec.Struct, gc=False, kw_only=True):
+class Holding(msgspec.Struct, gc=False):
     """A pod or a Reservation on a node, and what it holds.
 
     `uid` is the object's, or its kind and name in dumps without UIDs. `reservation` is the UID of the
@@ -28,18 +33,28 @@ class Holding(msgspec.Struct, gc=False, kw_only=True):
     acts as one.
     """
 
-    kind: str
-    name: str
+    of: Pod | Reservation
     uid: str
     node: str
     requests: Requests
+    is_leaving: bool = False
     cpus: CPUs = NO_CPUS
     devices: Devices = NO_DEVICES
     reservation: str = ""
     ignores_reservations: bool = False
     reserves: bool = False
-    is_leaving: bool = False
     unreadable: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The kind of the object."""
+        return RESERVATION if isinstance(self.of, Reservation) else POD
+
+    @property
+    def name(self) -> str:
+        """The name of a Reservation, namespace and name of a pod."""
+        meta = self.of.metadata
+        return meta.name if self.kind == RESERVATION else f"{meta.namespace}/{meta.name}"
 
 
 class HoldingReader:
@@ -52,24 +67,23 @@ class HoldingReader:
     def of_pod(self, pod: Pod) -> Holding:
         """Return what a bound pod holds."""
         meta = pod.metadata
-        key, annotations, labels = f"{meta.namespace}/{meta.name}", meta.annotations, meta.labels
+        annotations, labels = meta.annotations, meta.labels
         holding = Holding(
-            kind=POD,
-            name=key,
-            uid=meta.uid or f"{POD} {key}",
-            node=pod.spec.node_name,
-            requests=self.requests.of(pod),
-            is_leaving=meta.deletion_timestamp is not None,
+            pod,
+            meta.uid or f"{POD} {meta.namespace}/{meta.name}",
+            pod.spec.node_name,
+            self.requests.of(pod),
+            meta.deletion_timestamp is not None,
         )
         if annotations:
             self._read(holding, annotations)
-            if extension.ANNOTATION_RESERVATION_ALLOCATED in annotations:
+            if _RESERVATION in annotations:
                 used = reservation_annotations.allocated(annotations)
                 holding.reservation = used.uid if used is not None else ""
         if labels:
-            if extension.LABEL_RESERVATION_IGNORED in labels:
+            if _IGNORED in labels:
                 holding.ignores_reservations = reservation_annotations.is_ignored_by(pod)
-            if extension.LABEL_POD_OPERATING_MODE in labels:
+            if _MODE in labels:
                 holding.reserves = reservation_annotations.is_operating(meta)
         return holding
 
@@ -85,8 +99,7 @@ class HoldingReader:
         except QuantityError as error:
             unreadable = (str(error),)
         holding = Holding(
-            kind=RESERVATION,
-            name=meta.name,
+            reservation,
             uid=meta.uid or f"{RESERVATION} {meta.name}",
             node=reservation.status.node_name,
             requests=requests,
@@ -98,12 +111,12 @@ class HoldingReader:
         return holding
 
     def _read(self, holding: Holding, annotations: Mapping[str, str]) -> None:
-        if extension.ANNOTATION_RESOURCE_STATUS in annotations:
+        if _STATUS in annotations:
             try:
                 holding.cpus = self.annotations.cpus(annotations)
             except ValueError as error:
                 holding.unreadable += (str(error),)
-        if extension.ANNOTATION_DEVICE_ALLOCATED in annotations:
+        if _DEVICES in annotations:
             try:
                 holding.devices = self.annotations.devices(annotations)
             except ValueError as error:

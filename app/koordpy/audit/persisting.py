@@ -13,6 +13,12 @@ class Persisting:
         self._since: dict[tuple[str, ...], float] = {}
         self._told: set[tuple[str, ...]] = set()
 
+    def forget(self, identities: Iterable[tuple[str, ...]]) -> None:
+        """Tell findings anew once they have lasted from now on."""
+        for identity in identities:
+            self._told.discard(identity)
+            self._since.pop(identity, None)
+
     def of(self, findings: Iterable[Finding], now: float) -> list[Finding]:
         """Return those of all findings of this moment that have lasted, and were not returned before."""
         there = {found.identity: found for found in findings}

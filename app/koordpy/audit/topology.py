@@ -16,6 +16,10 @@ CPU_TOPOLOGY: Final = "node.koordinator.sh/cpu-topology"
 POD_CPU_ALLOCS: Final = "node.koordinator.sh/pod-cpu-allocs"
 
 
+MOST: Final = 2**63 - 1
+"""The largest amount of a quantity."""
+
+
 class _CPU(msgspec.Struct, gc=False):
     id: int
     node: int
@@ -81,8 +85,8 @@ def ratios(annotations: Mapping[str, str]) -> dict[str, float]:
 
 
 def amplified(number: int, ratio: float) -> int:
-    """Return an amount times a ratio, rounded up; a ratio of 1 or less does not count."""
-    return number if ratio <= 1 else ceil(number * ratio)
+    """Return an amount times a ratio, rounded up, at most `MOST`; a ratio of 1 or less does not count."""
+    return number if ratio <= 1 else ceil(min(number * ratio, MOST))
 
 
 def _node_of(text: str) -> Mapping[int, int]:

@@ -14,16 +14,18 @@ from click.testing import CliRunner, Result
 from koordpy import data
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
+from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
+from koordpy.audit.finding import Finding
 from koordpy.cli import cli
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
 from koordpy.commands import audit as command
-from koordpy.embedded.apiserver import ApiServer
-from tests.audited import always_clean, assert_clean
+from koordpy.commands.audit_watch import TICK, Watch
+from koordpy.embedded.apiserver import ApiServer, Fault
+from tests.audited import Crowded, assert_clean
 from tests.eventually import PATIENCE
-
-pytestmark = pytest.mark.dirty_books("what the audit finds here is what is tested")
+from tests.moments import always_clean
 
 
 async def audit(server: ApiServer, *arguments: str) -> Result:
@@ -69,7 +71,9 @@ async def test_a_cluster_is_clean_until_a_cpu_is_handed_out_twice() -> None:
         assert [owner["name"] for owner in finding["owners"]] == ["default/a", "default/b"]
         with pytest.raises(AssertionError, match="CPU 1"):
             assert_clean(server)
-        assert_clean(server, aside=["n1"])
+        crowded = Crowded()
+        crowded.add("n1")
+        assert_clean(server, crowded)
         await client.close()
 
 
@@ -202,22 +206,69 @@ async def test_a_watch_of_clean_books_exits_with_0_also_without_koordinators_kin
         await client.close()
 
 
-async def test_what_was_wrong_for_a_while_fails_a_test_that_is_always_clean() -> None:
+async def add_reservation(client: Client, name: str, cpus: str) -> None:
+    resource = resource_of(Reservation)
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    annotations = {extension.ANNOTATION_RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
+    document: dict[str, Any] = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "template": {"spec": {"containers": [container]}},
+            "owners": [{"labelSelector": {"matchLabels": {"a": "b"}}}],
+            "ttl": "1h",
+        },
+    }
+    await client.create_raw(resource, "", document)
+    status = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "1"}}
+    await client.patch_status(Reservation, "", name, {"status": status})
+
+
+@pytest.mark.parametrize("stays", [False, True])
+async def test_a_watch_that_is_far_behind_shows_nothing_that_was_of_no_moment(stays: bool) -> None:
+    """A Reservation's CPU goes to a pod, and the watch of Reservations never says that it is gone."""
+    held = asyncio.Event()
+
+    def behind(_: str, path: str) -> Fault | None:
+        return Fault(held=held) if "/reservations?" in path and "watch=1" in path else None
+
+    async with ApiServer(crds=[data.deploy("crds")], faults=behind) as server:
+        client = Client(Connection.find(None, None, server.url))
+        await add_node(client)
+        await add_reservation(client, "r", "0")
+        found: list[Finding] = []
+        stopping = asyncio.Event()
+        watch = Watch(client, 0.2, found.append)
+        following = asyncio.create_task(watch.run(stopping))
+        while not watch.synced:
+            await asyncio.sleep(0.01)
+        if not stays:
+            await client.delete(Reservation, "", "r")
+        await add_pod(client, "a", "0")
+        await asyncio.sleep(3 * TICK)
+        stopping.set()
+        held.set()
+        await following
+        assert [each.what for each in found] == (["CPU 0"] if stays else [])
+        assert watch.told == len(found)
+        await client.close()
+
+
+async def test_what_was_wrong_for_a_moment_fails_a_test_that_is_always_clean() -> None:
     async with ApiServer(crds=[data.deploy("crds")]) as server:
         client = Client(Connection.find(None, None, server.url))
         await add_node(client)
         await add_pod(client, "a", "0")
-
-        async def twice(name: str) -> None:
-            await add_pod(client, name, "0")
-            await asyncio.sleep(2.0)
-            await client.delete(Pod, "default", name, grace_period_seconds=0)
-
         async with always_clean(client):
             await add_pod(client, "other", "1")
-            await asyncio.sleep(1.0)
+        assert_clean(server)
+        following = always_clean(client)
+        await following.__aenter__()
+        await add_pod(client, "b", "0")
+        await client.delete(Pod, "default", "b", grace_period_seconds=0)
         with pytest.raises(AssertionError, match="CPU 0"):
-            async with always_clean(client, recheck=0.0):
-                await twice("b")
-        assert_clean(server)  # it was wrong, and is not now
+            await following.__aexit__(None, None, None)
+        with pytest.raises(AssertionError, match="CPU 0"):
+            assert_clean(server)
         await client.close()

@@ -15,7 +15,6 @@ from koordpy.api.reservation import Reservation
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import NotFound
 from koordpy.embedded.apiserver import ApiServer
-from tests.audited import audited as audited
 from tests.integration.reservations.stage import Stage
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from tests.unit.audit.books import (
     pod,
     report,
     reservation,
+    topology,
 )
 
 VFS: dict[str, Any] = {
@@ -142,3 +143,41 @@ def test_any_share_beyond_a_device_is_found(shares: list[int], minor: int, more:
         assert len(found) == 3
     else:
         assert found == []
+
+
+def test_what_is_negative_hides_nothing() -> None:
+    shares = {"a": 100, "b": 60, "c": -60}
+    found = findings(
+        node(), gpus(1), *(pod(name, devices={"gpu": [gpu(0, share)]}) for name, share in shares.items())
+    )
+    assert [(each.severity, each.held) for each in found] == [
+        ("error", "160"),
+        ("error", "128Gi"),
+        ("error", "160"),
+        ("warning", ""),
+    ]
+    assert names(found[0]) == ["Pod default/a", "Pod default/b"]
+    assert names(found[3]) == ["Pod default/c"]
+
+
+def test_a_negative_part_of_a_numa_node_cannot_be_read_either() -> None:
+    found = findings(node(), topology(), pod("a", zones={"0": {"cpu": "-8"}}))
+    assert [each.problem.rpartition(": ")[2] for each in found] == ["a negative amount"]
+
+
+def test_without_a_device_more_than_a_whole_gpu_is_still_handed_out_twice() -> None:
+    pods = [pod(name, devices={"gpu": [gpu(0, 60)]}) for name in "ab"]
+    found = findings(node(), *pods)
+    assert [(each.severity, each.held) for each in found] == [
+        ("error", "120"),
+        ("error", "120"),
+        ("warning", ""),
+    ]
+    assert [each.severity for each in findings(node(), pods[0])] == ["warning"]
+
+
+def test_a_virtual_function_that_one_pod_has_twice() -> None:
+    function = {"minor": 0, "resources": {}, "extension": {"vfs": [{"minor": -1, "busID": "0000:01:00.1"}]}}
+    one = pod("a", devices={"rdma": [function, function]})
+    found = [each for each in findings(node(), one) if each.severity == "error"]
+    assert [names(each) for each in found] == [["Pod default/a", "Pod default/a"]]

@@ -1,5 +1,6 @@
 """Dumps that can be audited, and what is said about others."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def listed(kind: str = "List", *items: dict[str, Any]) -> dict[str, Any]:
         yaml.safe_dump(listed("List", NODE, POD, DEVICE)),
         yaml.safe_dump_all([NODE, POD, None, DEVICE]),
         yaml.safe_dump_all([listed("NodeList", {"metadata": {"name": "n1"}}), listed("List", POD, DEVICE)]),
+        f"{json.dumps(NODE)}\n{json.dumps(listed('List', POD), indent=4)}\n\n{json.dumps(DEVICE)}\n",
     ],
 )
 def test_lists_and_documents_in_json_and_yaml(tmp_path: Path, text: str) -> None:
@@ -47,6 +49,34 @@ def test_lists_and_documents_in_json_and_yaml(tmp_path: Path, text: str) -> None
     assert (len(found.nodes), len(found.pods), len(found.devices)) == (1, 1, 1)
     assert "Device" not in found.missing
     assert found.missing["Reservation"] == "none in the dump"
+
+
+@pytest.mark.parametrize("name", ["dump.json.gz", "dump.yaml"])
+def test_a_compressed_dump(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(json.dumps(listed("List", NODE, POD)).encode()))
+    assert len(of_documents(dump.read(tmp_path / name)).pods) == 1
+    assert len(of_documents(dump.read(tmp_path)).pods) == 1
+
+
+@pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16"])
+def test_a_dump_with_a_byte_order_mark(tmp_path: Path, coding: str) -> None:
+    (tmp_path / "dump.json").write_bytes(json.dumps(listed("List", NODE, POD)).encode(coding))
+    assert len(of_documents(dump.read(tmp_path / "dump.json")).pods) == 1
+
+
+def test_a_folder_of_kubectl_cluster_info_dump(tmp_path: Path) -> None:
+    node = {"metadata": {"name": "n1"}}
+    (tmp_path / "nodes.json").write_text(json.dumps(listed("NodeList", node), indent=4))
+    for namespace in ("default", "kube-system"):
+        folder = tmp_path / namespace
+        (folder / "a").mkdir(parents=True)
+        pod = {"metadata": {"name": "a", "namespace": namespace}, "spec": {"nodeName": "n1"}}
+        (folder / "pods.json").write_text(json.dumps(listed("PodList", pod), indent=4))
+        (folder / "events.json").write_text(json.dumps(listed("EventList", {"metadata": {"name": "e"}})))
+        (folder / "services.json").write_text(json.dumps({"kind": "ServiceList", "items": None}))
+        (folder / "a" / "logs.txt").write_text("==== START logs for container c of pod a ====\n{")
+    found = of_documents(dump.read(tmp_path))
+    assert (len(found.nodes), len(found.pods)) == (1, 2)
 
 
 def test_a_folder_of_files(tmp_path: Path) -> None:
@@ -90,6 +120,8 @@ def test_a_recording(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[1]", "expected an object with a kind"),
+        (f"{json.dumps(NODE)} x", "neither JSON nor YAML"),
+        (f"{json.dumps(NODE)}[1]", "document 2: got '[1]', expected an object with a kind"),
         ("a: [", "neither JSON nor YAML: line 2"),
         (yaml.safe_dump_all([NODE, 3]), "dump.yaml, document 2: got '3', expected an object with a kind"),
         (json.dumps(listed("List", NODE, [])), "dump.yaml, items[1]: got '[]'"),  # type: ignore[arg-type]
@@ -108,6 +140,15 @@ def test_what_cannot_be_audited_says_where_and_what_was_expected(
     with pytest.raises(UnusableDump) as error:
         read(tmp_path, text)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("kept", [20, -4])
+def test_a_compressed_dump_that_is_damaged(tmp_path: Path, kept: int) -> None:
+    (tmp_path / "dump.json.gz").write_bytes(
+        gzip.compress(json.dumps(listed("List", NODE, POD)).encode())[:kept]
+    )
+    with pytest.raises(UnusableDump, match=r"dump\.json\.gz: .*compressed, and damaged"):
+        list(dump.read(tmp_path / "dump.json.gz"))
 
 
 @pytest.mark.parametrize(("row", "message"), [("{", "not JSON"), ("{}", "expected a row with a pod")])

@@ -26,9 +26,17 @@ def test_every_counted_resource_is_compared(name: str) -> None:
     assert only(node(**{name: "3"}), pod("a", requests={name: "4"})).what == name
 
 
-def test_a_resource_that_the_node_does_not_have_is_over_committed() -> None:
-    found = only(node(), pod("a", requests={"example.com/thing": "1"}))
-    assert (found.held, found.limit) == ("1", "0")
+@pytest.mark.parametrize(("name", "severity"), [("hugepages-2Mi", "error"), ("example.com/thing", "warning")])
+def test_a_resource_that_the_node_does_not_have(name: str, severity: str) -> None:
+    """Kubelets ignore extended resources that a node does not list: extenders may manage these."""
+    found = only(node(), pod("a", requests={name: "1"}))
+    assert (found.severity, found.held, found.limit) == (severity, "1", "0")
+
+
+def test_a_ratio_beyond_all_numbers_amplifies_up_to_the_largest() -> None:
+    ratio = {extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO: '{"cpu": 1e308}'}
+    found = only(node(annotations=ratio), pod("a", cpuset="0", requests={"cpu": "1"}))
+    assert found.held == f"{2**63 - 1}m"
 
 
 def test_resources_of_devices_are_left_to_devices_where_the_node_has_none() -> None:

@@ -100,6 +100,38 @@ def test_unusable_input_exits_with_2(tmp_path: Path) -> None:
     assert run("--server", "http://127.0.0.1:9").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kubeconfig", "absent"], "absent"),
+        (["--kubeconfig", "bad.yaml"], "bad.yaml"),
+        (["--kubeconfig", "empty.yaml"], "empty.yaml"),
+        (["--server", "nonsense"], "nonsense"),
+        (["--server", "http://127.0.0.1:9"], "127.0.0.1:9"),
+        (["--watch", "--server", "http://127.0.0.1:9"], "127.0.0.1:9"),
+        (["-f", "damaged.json.gz"], "damaged.json.gz"),
+        (["-f", "empty.yaml"], "no Node and Pod found"),
+        (["-f", "folder"], "no file ends in .json"),
+        (["-o", "xml"], "'xml' is not one of"),
+        (["--recheck", "-1"], "Invalid value for '--recheck'"),
+        (["more"], "unexpected extra argument"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_what_cannot_be_audited_exits_with_2_and_says_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bad.yaml").write_text("a: [")
+    (tmp_path / "empty.yaml").write_text("")
+    (tmp_path / "damaged.json.gz").write_bytes(b"\x1f\x8b")
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert message in done.output
+    assert isinstance(done.exception, SystemExit)
+
+
 def test_a_dump_and_a_cluster_exclude_each_other(tmp_path: Path) -> None:
     done = run("-f", dumped(tmp_path), "--server", "http://127.0.0.1:9")
     assert done.exit_code == 2

@@ -14,7 +14,7 @@ NAME: Final = "cpus"
 
 def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
     """Compare the CPU sets of all holders of a node with each other, and with its topology."""
-    binding = [holder for holder in books.holders() if holder.cpus.cpus]
+    binding = [holder for holder in books.binding if holder.cpus.cpus]
     if not binding:
         return
     held: set[int] = set()

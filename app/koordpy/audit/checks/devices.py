@@ -9,94 +9,85 @@ from collections.abc import Iterator
 from typing import Final
 
 from koordpy.api import extension
-from koordpy.api.device import Device, DeviceInfo
 
-from ..amounts import Vector, text, vector
-from ..annotations import DeviceAmounts, Function
+from ..amounts import Vector, text
+from ..annotations import DeviceAmounts, Function, Minor
+from ..devices import Total
 from ..finding import Counts, Finding, Owner, Severity
 from ..holding import Holding
 from ..node_books import NodeBooks
 
 NAME: Final = "devices"
-
-Minor = tuple[str, int]
+_UNKNOWN: Final = Total(
+    dict.fromkeys((extension.GPU_CORE, extension.GPU_MEMORY_RATIO), 100), True, frozenset()
+)
+"""What a minor has in any case: hundredths of itself."""
 
 
 def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
     """Compare the devices that a node's holders have with its Device."""
-    using = [holder for holder in books.holders() if holder.devices.minors]
+    using = books.using
     if not using:
         return
-    used: set[Minor] = set().union(*(holder.devices.minors for holder in using))
+    held = books.sums(using, _amounts)
+    used = held.keys() | {key for each in books.reservations for key in each.devices.amounts}
     counts.add(NAME, "nodes", 1)
     counts.add(NAME, "allocations", len(using))
     counts.add(NAME, "devices", len(used))
     yield from _functions_twice(books, using, counts)
-    if books.device is None:
+    totals = books.devices
+    if totals is None:
         counts.add(NAME, "nodes without a Device", 1)
         yield _finding(
             books, "Device", "devices are handed out, and the node has no Device", _all(using), warns=True
         )
+        totals = dict.fromkeys(used, _UNKNOWN)
+    for key, part in held.items():
+        total = totals.get(key)
+        if total is not None:
+            for name, number in part.items():
+                limit = total.resources.get(name)
+                if limit is not None and number > limit:
+                    yield _beyond(books, key, name, number, limit)
+    if books.devices is None:
         return
-    infos = _infos(books.device)
-    totals = _totals(infos, used)
-    for (kind, minor, name), number in books.sums(_amounts).items():
-        limit = totals.get((kind, minor), {}).get(name)
-        if limit is not None and number > limit:
-            owners = books.sharers((kind, minor, name), _amounts, name)
-            yield _finding(
-                books,
-                f"{kind} {minor} {name}",
-                "more handed out than it has",
-                owners,
-                held=text(name, number),
-                limit=text(name, limit),
-            )
     some_functions = any(holder.devices.functions for holder in using)
     for key in used:
-        info = infos.get(key)
-        if info is None or not info.health or some_functions:
-            yield from _minor(books, key, info, using)
+        total = totals.get(key)
+        if total is None or not total.health or some_functions:
+            yield from _minor(books, key, total, using)
     for holder in using:
-        yield from _inconsistent(books, holder, totals)
+        for key, amounts in holder.devices.amounts.items():
+            if extension.GPU_MEMORY_RATIO in amounts and key in totals:
+                yield from _inconsistent(books, holder, key, totals[key].resources)
+
+
+def _beyond(books: NodeBooks, key: Minor, name: str, held: int, limit: int) -> Finding:
+    return _finding(
+        books,
+        f"{key[0]} {key[1]} {name}",
+        "more handed out than it has",
+        books.sharers(name, lambda holder: holder.devices.amounts.get(key)),
+        held=text(name, held),
+        limit=text(name, limit),
+    )
 
 
 def _amounts(holding: Holding) -> DeviceAmounts:
     return holding.devices.amounts
 
 
-def _infos(device: Device) -> dict[Minor, DeviceInfo]:
-    return {(info.type, info.minor or 0): info for info in device.spec.devices}
-
-
-def _totals(infos: dict[Minor, DeviceInfo], used: set[Minor]) -> dict[Minor, Vector]:
-    """Return what the minors in use have; devices of a node are equal mostly, and are read once."""
-    known: dict[tuple[object, ...], Vector] = {}
-    found: dict[Minor, Vector] = {}
-    for minor in used:
-        info = infos.get(minor)
-        if info is None:
-            continue
-        key = tuple(info.resources.items())
-        total = known.get(key)
-        if total is None:
-            total = known[key] = vector(info.resources)
-        found[minor] = total
-    return found
-
-
-def _minor(books: NodeBooks, key: Minor, info: DeviceInfo | None, using: list[Holding]) -> Iterator[Finding]:
+def _minor(books: NodeBooks, key: Minor, info: Total | None, using: list[Holding]) -> Iterator[Finding]:
     """Yield what is wrong with a minor, and with the virtual functions that are handed out of it."""
-    what, holders = f"{key[0]} {key[1]}", [holder for holder in using if key in holder.devices.minors]
+    what, holders = f"{key[0]} {key[1]}", [holder for holder in using if key in holder.devices.amounts]
     if info is None:
         yield _finding(books, what, "handed out, and not in the Device", _all(holders))
         return
     if not info.health:
         yield _finding(books, what, "handed out, and unhealthy", _all(holders), warns=True)
-    known = {function.bus_id for group in info.vf_groups for function in group.vfs}
     for holder in holders:
-        for kind, minor, address in sorted(holder.devices.functions):
-            if (kind, minor) == key and address not in known:
+        for kind, minor, address in sorted(set(holder.devices.functions)):
+            if (kind, minor) == key and address not in info.functions:
                 yield _finding(
                     books,
                     f"{what} virtual function {address}",
@@ -116,30 +107,27 @@ def _functions_twice(books: NodeBooks, using: list[Holding], counts: Counts) -> 
     for (kind, minor, address), found in sorted(holders.items()):
         for at, one in enumerate(found):
             for other in found[at + 1 :]:
-                if not books.may_share(one, other):
+                if one is other or not books.may_share(one, other):
                     what = f"{kind} {minor} virtual function {address}"
                     yield _finding(books, what, "handed out twice", _all([one, other]))
 
 
-def _inconsistent(books: NodeBooks, holder: Holding, totals: dict[Minor, Vector]) -> Iterator[Finding]:
-    """Yield GPUs whose memory and share of memory mean different amounts (deviceshare, section 5.4)."""
-    amounts = holder.devices.amounts
-    for kind, minor in holder.devices.minors:
-        memory = amounts.get((kind, minor, extension.GPU_MEMORY))
-        ratio = amounts.get((kind, minor, extension.GPU_MEMORY_RATIO))
-        whole = totals.get((kind, minor), {}).get(extension.GPU_MEMORY, 0)
-        if memory is None or ratio is None or not whole:
-            continue
-        if memory != ratio * whole // 100 and ratio != int(memory / whole * 100):
-            yield _finding(
-                books,
-                f"{kind} {minor} {extension.GPU_MEMORY}",
-                f"not the {ratio}% that {extension.GPU_MEMORY_RATIO} says",
-                _all([holder]),
-                held=text(extension.GPU_MEMORY, memory),
-                limit=text(extension.GPU_MEMORY, ratio * whole // 100),
-                warns=True,
-            )
+def _inconsistent(books: NodeBooks, holder: Holding, key: Minor, total: Vector) -> Iterator[Finding]:
+    """Yield a GPU whose memory and share of memory mean different amounts (deviceshare, section 5.4)."""
+    amounts, whole = holder.devices.amounts[key], total.get(extension.GPU_MEMORY, 0)
+    memory, ratio = amounts.get(extension.GPU_MEMORY), amounts[extension.GPU_MEMORY_RATIO]
+    if memory is None or not whole:
+        return
+    if memory != ratio * whole // 100 and ratio != int(memory / whole * 100):
+        yield _finding(
+            books,
+            f"{key[0]} {key[1]} {extension.GPU_MEMORY}",
+            f"not the {ratio}% that {extension.GPU_MEMORY_RATIO} says",
+            _all([holder]),
+            held=text(extension.GPU_MEMORY, memory),
+            limit=text(extension.GPU_MEMORY, ratio * whole // 100),
+            warns=True,
+        )
 
 
 def _all(holders: list[Holding]) -> list[Owner]:

@@ -4,12 +4,12 @@ As kube-scheduler counts: every pod that is bound and has not ended, also one th
 whose CPUs are amplified, CPUs that are bound count amplified (nodenumaresource, section 4.2).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from koordpy.api import extension
 from koordpy.api.core import Node
-from koordpy.api.resource_names import CPU, PODS, is_counted
+from koordpy.api.resource_names import CPU, PODS, is_counted, is_extended
 
 from ..amounts import Vector, text, vector
 from ..finding import Counts, Finding, Owner, Severity
@@ -51,7 +51,7 @@ def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
     counts.add(NAME, "pods", len(books.pods))
     counts.add(NAME, "reservations", len(books.reservations))
     counts.add(NAME, "resources", len(allocatable))
-    held = books.sums(_requests)
+    held = books.requested()
     if CPU in held:
         held[CPU] = _with_bound_cpus(books, books.node, held[CPU])
     for name, number in held.items():
@@ -60,11 +60,11 @@ def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
             continue
         if limit is None and name in _OF_DEVICES:
             continue
-        yield _over(books, name, number, limit, books.sharers(name, _requests, name))
+        yield _over(books, name, number, limit, books.sharers(name, _requests))
     yield from _pods(books, allocatable)
 
 
-def _requests(holding: Holding) -> Mapping[str, int]:
+def _requests(holding: Holding) -> Vector:
     return holding.requests.occupied
 
 
@@ -75,7 +75,7 @@ def _with_bound_cpus(books: NodeBooks, node: Node, requested: int) -> int:
     ratio = ratios(node.metadata.annotations).get(CPU, 1)
     if ratio <= 1:
         return requested
-    bound = 1000 * len(frozenset().union(*(holder.cpus.cpus for holder in books.holders())))
+    bound = 1000 * len(frozenset().union(*(holder.cpus.cpus for holder in books.binding)))
     return requested - bound + amplified(bound, ratio) if requested >= bound else requested
 
 
@@ -100,9 +100,10 @@ def _over(books: NodeBooks, name: str, held: int, limit: int | None, owners: lis
         problem = "more requested than the node offers now"
     else:
         problem = "more requested than the node has"
+    warns = name in _SHRINKING or (limit is None and is_extended(name))
     return Finding(
         check=NAME,
-        severity=Severity.WARNING if name in _SHRINKING else Severity.ERROR,
+        severity=Severity.WARNING if warns else Severity.ERROR,
         node=books.name,
         what=name,
         problem=problem,

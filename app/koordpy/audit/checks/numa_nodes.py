@@ -21,7 +21,7 @@ NAME: Final = "numa-nodes"
 
 def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
     """Compare sums with the zones of a node."""
-    if not any(holder.cpus.zones for holder in books.holders()):
+    if not any(holder.cpus.zones for holder in books.binding):
         return
     counts.add(NAME, "nodes", 1)
     topology = books.topology
@@ -30,20 +30,19 @@ def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
         return
     counts.add(NAME, "NUMA nodes", len(topology.zones))
     by_ratio = ratios(books.node.metadata.annotations) if books.node is not None else {}
-    held = books.sums(_zones)
+    held = books.sums(books.binding, _zones)
     cpu_ratio = by_ratio.get(CPU, 1)
-    for (zone, name), number in sorted(held.items()):
-        if number <= 0:
-            continue
+    for zone, part in sorted(held.items()):
         limits = topology.zones.get(zone)
-        if limits is not None and name not in limits:
-            continue  # a zone limits what it lists
-        if name == CPU and cpu_ratio > 1:
-            bound = 1000 * len(_bound(books, topology, zone))
-            number += amplified(bound, cpu_ratio) - bound
-        limit = None if limits is None else _limit(limits, name, topology, by_ratio)
-        if limit is None or number > limit:
-            yield _finding(books, zone, name, number, limit)
+        for name, number in sorted(part.items()):
+            if number <= 0 or (limits is not None and name not in limits):
+                continue  # a zone limits what it lists
+            if name == CPU and cpu_ratio > 1:
+                bound = 1000 * len(_bound(books, topology, zone))
+                number += amplified(bound, cpu_ratio) - bound
+            limit = None if limits is None else _limit(limits, name, topology, by_ratio)
+            if limit is None or number > limit:
+                yield _finding(books, zone, name, number, limit)
 
 
 def _zones(holding: Holding) -> ZoneAmounts:
@@ -54,8 +53,8 @@ def _bound(books: NodeBooks, topology: Topology, zone: int) -> set[int]:
     """Return the CPUs of a NUMA node that are bound by holders of amounts of it."""
     return {
         cpu
-        for holder in books.holders()
-        if (zone, CPU) in holder.cpus.zones
+        for holder in books.binding
+        if CPU in holder.cpus.zones.get(zone, ())
         for cpu in holder.cpus.cpus
         if topology.node_of.get(cpu) == zone
     }
@@ -67,7 +66,7 @@ def _limit(limits: Vector, name: str, topology: Topology, by_ratio: Mapping[str,
 
 
 def _finding(books: NodeBooks, zone: int, name: str, held: int, limit: int | None) -> Finding:
-    owners: list[Owner] = books.sharers((zone, name), _zones, name)
+    owners: list[Owner] = books.sharers(name, lambda holder: holder.cpus.zones.get(zone))
     return Finding(
         check=NAME,
         severity=Severity.ERROR,

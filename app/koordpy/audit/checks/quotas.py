@@ -5,11 +5,11 @@ A pod counts for its quota and for all quotas above it, in the resources that it
 children's limits are enforced by default, so that is a warning.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from koordpy.api import extension
-from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM, bound_namespaces, parent_name
 from koordpy.api.quota.membership import oldest_first, quota_name
@@ -67,9 +67,7 @@ class _Account:
         self.pods: list[Holding] = []
 
 
-def check(
-    quotas: Sequence[ElasticQuota], pods: Iterable[tuple[Pod, Holding]], counts: Counts
-) -> Iterator[Finding]:
+def check(quotas: Sequence[ElasticQuota], pods: Iterable[Holding], counts: Counts) -> Iterator[Finding]:
     """Compare quotas with their pods: those that are bound and have not ended."""
     accounts = {quota.metadata.name: _Account(quota) for quota in quotas}
     if not accounts:
@@ -90,22 +88,17 @@ def check(
             yield from _status(account)
 
 
-def _charge(
-    accounts: Mapping[str, _Account], membership: _Membership, pods: Iterable[tuple[Pod, Holding]]
-) -> None:
+def _charge(accounts: Mapping[str, _Account], membership: _Membership, pods: Iterable[Holding]) -> None:
     """Charge pods to their quotas, then quotas to those above them."""
-    for pod, holding in pods:
-        name = membership.name_of(pod.metadata.labels, pod.metadata.namespace)
-        account = accounts.get(name) or accounts.get(DEFAULT)
-        if account is None:
-            continue
-        account.pods.append(holding)
-        limits, used = account.max, account.used
-        for resource, number in holding.requests.nanos.items():
-            if resource in limits:
-                used[resource] = used.get(resource, 0) + number
-                if holding.is_leaving:
-                    account.leaving[resource] = account.leaving.get(resource, 0) + number
+    default = accounts.get(DEFAULT)
+    for holding in pods:
+        meta = holding.of.metadata
+        account = accounts.get(membership.name_of(meta.labels, meta.namespace), default)
+        if account is not None:
+            account.pods.append(holding)
+    for account in accounts.values():
+        account.used = _sum(account.pods, account.max)
+        account.leaving = _sum([pod for pod in account.pods if pod.is_leaving], account.max)
     own = {name: (dict(account.used), dict(account.leaving)) for name, account in accounts.items()}
     for name, (used, leaving) in own.items():
         above, seen = accounts.get(accounts[name].parent), {name}
@@ -114,6 +107,16 @@ def _charge(
             _add(above.used, used)
             _add(above.leaving, leaving)
             above = accounts.get(above.parent)
+
+
+def _sum(pods: list[Holding], limits: Vector) -> Vector:
+    """Return what pods request of the resources that are limited; few requests are different."""
+    total: Vector = {}
+    for requests, count in Counter([pod.requests for pod in pods]).items():
+        for name, number in requests.nanos.items():
+            if name in limits:
+                total[name] = total.get(name, 0) + count * number
+    return total
 
 
 def _add(total: Vector, amounts: Vector) -> None:

@@ -12,7 +12,7 @@ _LONGEST: Final = 300
 
 def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
     """Yield the holders of a node whose annotations cannot be read."""
-    for holder in [holder for holder in books.holders() if holder.unreadable]:
+    for holder in books.unread:
         for problem in holder.unreadable:
             yield Finding(
                 check=NAME,
