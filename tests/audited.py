@@ -1,7 +1,7 @@
 """Audits of the clusters of tests: at no moment may anything be handed out twice in them.
 
 Every embedded API server is followed, write by write, from its creation (`followed_servers`, which
-`tests/conftest.py` does for end-to-end, integration and fault tests): what is wrong after a write was wrong
+`tests/conftest.py` does for the folders that it names): what is wrong after a write was wrong
 at that moment, because the writes of one server have one order. A test ends with an error if one of its
 clusters was. Tests that hand something out twice on purpose are named in `tests/dirty_books.py`; a story that
 crowds single nodes, or lowers single quotas, names these in `assert_clean`.

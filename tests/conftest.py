@@ -36,7 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-AUDITED = ("tests/e2e/", "tests/faults/", "tests/integration/")
+AUDITED = (
+    "tests/e2e/",
+    "tests/faults/",
+    "tests/integration/audit/",
+    "tests/integration/reservations/",
+    "tests/integration/scheduler/",
+)
 """Tests of these folders end with an audit of their embedded API servers."""
 
 SERVERS: "pytest.StashKey[FollowedServers]" = pytest.StashKey()

@@ -94,7 +94,8 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         self.strict = False
         """Whether koordpy alone has placed everything, so that nothing may be allocated twice."""
         self.crowded = Crowded()
-        """Nodes that others crowd, or that shrink below what is on them."""
+        """Nodes that others crowd, or that shrink below what is on them; all of them, unless it is strict."""
+        self.crowded.ever.update(NODES)  # what is wrong at a moment is looked for by `checked`
 
     def new_service(self) -> Process:
         made = super().new_service()
