@@ -16,7 +16,7 @@ from koordpy.audit.auditing import audit, confirmed
 from koordpy.audit.finding import Report, Severity
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
-from koordpy.commands.audit import listed
+from koordpy.commands.audit_lists import listed
 from tests.e2e.controlplane.plane import ControlPlane
 
 AGAIN = 5.0

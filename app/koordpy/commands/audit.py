@@ -8,21 +8,19 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .audit_lists import listed
 from .options import cluster_options, output_option
 from .output import Format, counted, emit
 
 if TYPE_CHECKING:
-    from koordpy.api.meta import KubeObject
     from koordpy.audit.finding import Finding, Report
-    from koordpy.audit.objects import Objects
-    from koordpy.cluster.client import Client
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 _OUTCOMES = {"done": "green", "nothing to check": "dim", "not possible": "magenta"}
@@ -168,42 +166,6 @@ def _tell(found: "Finding", output: Format) -> None:
         amounts = f" ({found.held}{f' of {found.limit}' if found.limit else ''})" if found.held else ""
         place = f"node {found.node}, " if found.node else ""
         click.echo(f"{found.severity.value}: {place}{found.what}: {found.problem}{amounts}: {_owners(found)}")
-
-
-async def listed(client: "Client") -> "Objects":
-    """List everything that is audited. Raises ApiError where nodes or pods cannot be listed."""
-    from koordpy.api.core import Node, Pod
-    from koordpy.audit.objects import TYPES, Objects
-    from koordpy.cluster.errors import Forbidden, NotFound
-
-    found: dict[type[KubeObject], list[Any]] = {}
-    missing: dict[str, str] = {}
-    for type_ in TYPES:
-        try:
-            found[type_], malformed = await _all(client, type_)
-            if malformed:
-                missing[type_.__name__] = f"{counted(malformed, 'object')} of another shape left out"
-        except (Forbidden, NotFound) as error:
-            if type_ in (Node, Pod):
-                raise
-            absent = isinstance(error, NotFound)
-            missing[type_.__name__] = (
-                "the cluster has no such resource" if absent else "no right to list them"
-            )
-    return Objects.of(found, missing)
-
-
-async def _all(client: "Client", type_: "type[KubeObject]") -> tuple[list[Any], int]:
-    """Return all objects of a type, and how many could not be decoded."""
-    items: list[Any] = []
-    malformed, continue_ = 0, ""
-    while True:
-        page = await client.list_page(type_, continue_=continue_)
-        items += page.items
-        malformed += len(page.malformed)
-        continue_ = page.metadata.continue_
-        if not continue_:
-            return items, malformed
 
 
 def show(to: Console, report: "Report") -> None:

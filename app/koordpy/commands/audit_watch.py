@@ -17,7 +17,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, ConnectionFailed, Forbidden, NotFound
 from koordpy.cluster.informers import Informers
 
-from .audit import listed
+from .audit_lists import listed
 
 TICK = 0.5
 """Seconds between two looks at what has changed."""
