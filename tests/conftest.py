@@ -40,6 +40,8 @@ AUDITED = (
     "tests/e2e/",
     "tests/faults/",
     "tests/integration/audit/",
+    "tests/integration/devices/",
+    "tests/integration/deviceshare/",
     "tests/integration/reservations/",
     "tests/integration/scheduler/",
 )

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .audit_lists import listed
+from .audit_lists import listed as listed
 from .options import cluster_options, output_option
 from .output import Format, counted, emit
 

@@ -8,7 +8,6 @@ import pytest
 
 from koordpy import data
 from koordpy.embedded.apiserver import ApiServer
-from tests.audited import audited as audited
 from tests.integration.devices.stage import DeviceStage, removed
 from tests.integration.reservations.conftest import emptied
 from tests.integration.reservations.conftest import plane as plane

@@ -1,1 +1,0 @@
-from tests.audited import audited as audited
