@@ -239,3 +239,14 @@ def test_more_gpus_than_there_are_columns_count_as_sixteen() -> None:
     cluster.store(Pod).apply(bound("a", "n", dict.fromkeys(range(20), (100, 100))))
     assert seen(cluster, "n")["free"] == [0] * 16
     assert seen(cluster, "n")["pods"] == [0] * 16 + [1]
+
+
+def test_nodes_are_worked_off_in_parts() -> None:
+    cluster = Cluster()
+    gpus = cluster.shared(FreeGPUs)
+    for name in ("a", "b", "c"):
+        put_node(cluster, name, 2)
+    assert [gpus.refresh_some(1) for _ in range(3)] == [True, True, False]
+    assert not gpus.refresh_some(0)
+    put_node(cluster, "b", 3)
+    assert gpus.refresh_some(0)
