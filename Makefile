@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 
+# Images of containers often set it. Each of the many processes here would then compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup wheel run test lint format binaries e2e bench mutants lock clean
 
 setup: $(STAMP)

@@ -20,6 +20,7 @@ def deploy(*parts: str) -> Path:
 
 def documents(*parts: str) -> list[dict[str, Any]]:
     """Return the objects in a file of `deploy/`. Raises FileNotFoundError naming it."""
-    import yaml  # not for processes that only look for a file
+    # Not for processes that only look for a file.
+    from koordpy.lib.text_documents import read_all_yaml
 
-    return [d for d in yaml.safe_load_all(deploy(*parts).read_text(encoding="utf-8")) if d]
+    return [d for d in read_all_yaml(deploy(*parts).read_bytes()) if d]

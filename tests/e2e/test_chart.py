@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from koordpy.lib.text_documents import read_all_yaml
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.helm import build
 from tests.manifests import render
@@ -93,7 +94,7 @@ class HelmError(Exception):
 
 def rendered(values: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
     text = helm("template", "koordpy", str(CHART), values=values)
-    documents = [render.comparable(document) for document in yaml.safe_load_all(text) if document]
+    documents = [render.comparable(document) for document in read_all_yaml(text) if document]
     found = {render.key(document): document for document in documents}
     assert len(found) == len(documents)
     return found
@@ -114,7 +115,7 @@ def test_gangs_and_quotas_are_those_of_the_component() -> None:
     found = rendered({"scheduler": {"gangsAndQuotas": True}})
     folder = render.DEPLOY / "kustomize" / "components" / "gangs-and-quotas"
     for file in (folder / "role" / "rbac.yaml", folder / "rbac.yaml"):
-        for document in yaml.safe_load_all(file.read_text()):
+        for document in read_all_yaml(file.read_text()):
             expected = render.comparable(document)
             own = found[render.key(expected)]
             for part in ("rules", "roleRef", "subjects"):
@@ -137,7 +138,7 @@ def test_numa_and_devices_are_those_of_the_component(gangs: bool) -> None:
     components = render.DEPLOY / "kustomize" / "components"
     folder = components / "numa-and-devices"
     for file in (folder / "role" / "rbac.yaml", folder / "rbac.yaml"):
-        for document in yaml.safe_load_all(file.read_text()):
+        for document in read_all_yaml(file.read_text()):
             expected = render.comparable(document)
             own = found[render.key(expected)]
             for part in ("rules", "roleRef", "subjects"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from koordpy.lib.text_documents import read_all_yaml
 from tests.e2e.controlplane import build
 from tests.eventually import PATIENCE
 
@@ -34,7 +35,7 @@ def kustomize(overlay: str) -> str:
 
 def documents(overlay: str) -> list[Document]:
     """Return the objects of an overlay, each call anew."""
-    return [document for document in yaml.safe_load_all(kustomize(overlay)) if document]
+    return [document for document in read_all_yaml(kustomize(overlay)) if document]
 
 
 def key(document: Document) -> tuple[str, str, str]:

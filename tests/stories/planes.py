@@ -3,11 +3,9 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, Protocol
 
 import kubernetes
-import yaml
 
 from koordpy import data
 from koordpy.cluster.client import Client
@@ -91,4 +89,4 @@ class RealPlane:
 
 def documents(*parts: str) -> list[dict[str, Any]]:
     """Return the documents of a file in deploy/."""
-    return list(yaml.safe_load_all(Path(data.deploy(*parts)).read_text(encoding="utf-8")))
+    return data.documents(*parts)

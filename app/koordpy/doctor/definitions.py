@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from koordpy import data
 from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import RESOURCES, Resource
@@ -30,7 +28,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     resources = {definition_name(resource): resource for resource in RESOURCES.values()}
     for name in sorted(shipped_definitions()):
         needed = installation.needed_by(resources[name]) if name in resources else []
-        shipped = yaml.safe_load(data.deploy("crds", f"{name}.yaml").read_text(encoding="utf-8"))
+        [shipped] = data.documents("crds", f"{name}.yaml")
         try:
             found = await installation.client.get_raw(DEFINITIONS, "", name)
         except NotFound:

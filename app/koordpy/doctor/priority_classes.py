@@ -2,8 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import yaml
-
 from koordpy import data
 from koordpy.api.core import PriorityClass
 
@@ -17,10 +15,9 @@ _FIX = "kubectl apply -f deploy/priorityclasses/koordinator.yaml"
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Compare the shipped priority classes with the cluster's."""
-    text = data.deploy("priorityclasses", "koordinator.yaml").read_text(encoding="utf-8")
     known = {found.metadata.name: found.value for found in await installation.client.list_all(PriorityClass)}
     wrong = False
-    for shipped in yaml.safe_load_all(text):
+    for shipped in data.documents("priorityclasses", "koordinator.yaml"):
         name, value = shipped["metadata"]["name"], shipped["value"]
         if name not in known:
             wrong = True

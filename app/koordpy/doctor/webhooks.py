@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
 from cryptography import x509
 
 from koordpy import data
@@ -53,7 +52,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
         (MutatingWebhookConfiguration, registration.mutating, "mutating.yaml"),
         (ValidatingWebhookConfiguration, registration.validating, "validating.yaml"),
     ):
-        shipped = yaml.safe_load(data.deploy("webhooks", file).read_text(encoding="utf-8"))
+        [shipped] = data.documents("webhooks", file)
         expected = [entry for entry in shipped["webhooks"] if path_of(entry) in installation.chains]
         if not expected:
             continue

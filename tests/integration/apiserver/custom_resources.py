@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from koordpy.lib.text_documents import read_all_yaml
 from tests.eventually import eventually
 from tests.integration.apiserver.rest import AGGREGATED, Document, Rest, ok
 
@@ -104,7 +103,7 @@ def gadget(name: str, **fields: Any) -> Document:
 def shipped() -> Iterator[Document]:
     """The definitions that koordpy ships."""
     for file in sorted(SHIPPED.glob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text()):
+        for document in read_all_yaml(file.read_bytes()):
             if document and document["kind"] == "CustomResourceDefinition":
                 yield document
 

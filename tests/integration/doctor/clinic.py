@@ -44,7 +44,7 @@ NODES = ("n0", "n1")
 
 def shipped(*parts: str) -> list[Document]:
     """Return the documents of a file in deploy/."""
-    return list(yaml.safe_load_all(data.deploy(*parts).read_text()))
+    return data.documents(*parts)
 
 
 class Clinic:
