@@ -94,8 +94,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         self.strict = False
         """Whether koordpy alone has placed everything, so that nothing may be allocated twice."""
         self.crowded = Crowded()
-        """Nodes that others crowd, or that shrink below what is on them; all of them, unless it is strict."""
-        self.crowded.ever.update(NODES)  # what is wrong at a moment is looked for by `checked`
+        """Nodes that others may crowd, or that may shrink below what is on them: all, unless it is strict."""
 
     def new_service(self) -> Process:
         made = super().new_service()
@@ -144,7 +143,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
     @initialize(strict=st.booleans())
     def begin(self, strict: bool) -> None:
         self.strict = strict and not self.light
-        for name in () if self.strict else NODES:
+        for name in () if self.strict else self.nodes:
             self.crowded.add(name)
         self.do(self.start())
 
