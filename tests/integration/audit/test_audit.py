@@ -230,8 +230,13 @@ async def test_a_watch_that_is_far_behind_shows_nothing_that_was_of_no_moment(st
     """A Reservation's CPU goes to a pod, and the watch of Reservations never says that it is gone."""
     held = asyncio.Event()
 
-    def behind(_: str, path: str) -> Fault | None:
-        return Fault(held=held) if "/reservations?" in path and "watch=1" in path else None
+    reads = 0
+
+    def behind(method: str, path: str) -> Fault | None:
+        """Hold the watch of Reservations, which follows a page and a list of them."""
+        nonlocal reads
+        reads += method == "GET" and path.endswith("/reservations")
+        return Fault(held=held) if method == "GET" and path.endswith("/reservations") and reads == 3 else None
 
     async with ApiServer(crds=[data.deploy("crds")], faults=behind) as server:
         client = Client(Connection.find(None, None, server.url))
@@ -247,6 +252,7 @@ async def test_a_watch_that_is_far_behind_shows_nothing_that_was_of_no_moment(st
             await client.delete(Reservation, "", "r")
         await add_pod(client, "a", "0")
         await asyncio.sleep(3 * TICK)
+        assert reads > 3, "new lists were made, while the watch was held"
         stopping.set()
         held.set()
         await following
