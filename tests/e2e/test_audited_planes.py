@@ -62,4 +62,4 @@ async def test_one_that_is_dirty_on_purpose_fails_none(planes: AuditedPlanes) ->
     with ControlPlane() as plane:
         await dirty(plane)
         assert planes.end_test() == []
-    assert planes.audits == audits + 1
+    assert planes.audits > audits  # others that live on are audited, too

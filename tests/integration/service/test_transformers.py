@@ -32,6 +32,7 @@ async def test_old_names_in_nodes_pods_and_calls_are_the_present_ones(tmp_path: 
         await until(lambda: all(NEW in node.status.allocatable for node in cluster.store(Node)))
 
         pod: dict[str, Any] = await stage.add_pod("p")
+        pod["metadata"]["resourceVersion"] = ""  # not the version that is in the store
         pod["spec"]["containers"][0]["resources"]["requests"] = {OLD: "1500"}
         pod["metadata"]["labels"] = {"scheduling.koordinator.sh/scheduler-name": "other"}
         answer = await stage.filter(pod, "small", "large")
