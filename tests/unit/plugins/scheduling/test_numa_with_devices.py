@@ -61,6 +61,59 @@ PODS = st.fixed_dictionaries(
 )
 
 
+def cards(count: int, used: list[int]) -> st.SearchStrategy[list[Any]]:
+    """Healthy devices that are used or not."""
+    card = st.tuples(st.just(0), st.sampled_from(used), st.just(True))
+    return st.lists(card, min_size=count, max_size=count)
+
+
+STRICT_ZONES = st.fixed_dictionaries(
+    {
+        "bind": st.just(""),
+        "numa": st.sampled_from(["Restricted", "SingleNUMANode"]),
+        "ratio": st.sampled_from(["", "", '{"cpu":1.5}']),
+        "topology": st.just("regular"),
+        "zones": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "cpu": st.just("8"),
+                    "memory": st.just("16Gi"),
+                    "held_cpus": st.sampled_from([[], [], [0, 1], [0, 1, 2, 3], list(range(7))]),
+                    "held_memory": st.sampled_from([0, 1, 8]),
+                }
+            ),
+            min_size=2,
+            max_size=3,
+        ),
+        "ids": st.just((0, 1, 2, 3)),
+        "across": st.just(set()),
+    }
+)
+STRICT_DEVICES = st.fixed_dictionaries(
+    {
+        "device": st.just(True),
+        "gpus": st.lists(
+            st.tuples(st.just(0), st.sampled_from([0, 0, 100]), st.just(True)), min_size=8, max_size=8
+        ),
+        "regular": st.just(True),
+        "cards": st.lists(
+            st.tuples(st.just(0), st.sampled_from([0, 100]), st.just(True)), min_size=4, max_size=4
+        ),
+        "model": st.just(""),
+        "planned": st.just(False),
+        "special": st.just(""),
+    }
+)
+PLAIN_POD = {
+    "memory": st.just("1Gi"),
+    "qos": st.just("LSR"),
+    "required": st.sampled_from(["", "FullPCPUs"]),
+    "exclusive": st.just(""),
+    "numa": st.just(""),
+    "alone": st.sampled_from(["", "Required"]),
+}
+
+
 def listed(shape: dict[str, Any]) -> Device | None:
     """GPUs and cards; two GPUs, and a card, are at each PCIe switch; regular GPUs are four on a NUMA node."""
     infos: list[dict[str, Any]] = []
@@ -179,6 +232,30 @@ class World:
 def test_all_nodes_at_once_answer_as_one_by_one(
     shapes: list[Any], asks: dict[str, Any], wants: dict[str, Any], devices_first: bool
 ) -> None:
+    agree(shapes, asks, wants, devices_first=devices_first)
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(st.tuples(STRICT_ZONES, STRICT_DEVICES), min_size=2, max_size=6),
+    st.fixed_dictionaries({**PLAIN_POD, "cpu": st.sampled_from(["2", "4", "8"])}),
+    st.fixed_dictionaries(
+        {
+            **dict.fromkeys(("strategy", "scope", "partition"), st.just("")),
+            "gpu": st.sampled_from(["50", "100", "200", "200", "400", "600"]),
+            "rdma": st.sampled_from(["", "", "100"]),
+            "joint": st.sampled_from([None, "", "SamePCIe"]),
+        }
+    ),
+    st.booleans(),
+)
+def test_regular_nodes_with_strict_policies_get_the_numa_nodes_that_suit_cpus_and_devices(
+    shapes: list[Any], asks: dict[str, Any], wants: dict[str, Any], devices_first: bool
+) -> None:
+    agree(shapes, asks, wants, devices_first=devices_first)
+
+
+def agree(shapes: list[Any], asks: dict[str, Any], wants: dict[str, Any], *, devices_first: bool) -> None:
     world = World(shapes, devices_first=devices_first)
     pod = pod_of(asks, wants)
     state, other, later = world.state(pod), world.state(pod), world.state(pod)
