@@ -41,7 +41,9 @@ TRACES = {
     "gpuspec33": "traces/gpuspec33.csv.gz",
     "multigpu50": "traces/multigpu50.csv.gz",
 }
-"""The traces at hand, by the paper's names."""
+"""The traces among the samples, by the paper's names."""
+MORE_TRACES = os.environ.get("KOORDPY_FGD_TRACES")
+"""The folder of all the paper's traces, `data/csv` of its authors' simulator; without it, the samples are run."""
 POLICIES: Mapping[str, type[Plugin]] = {
     plugin.name: plugin for plugin in (Random, DotProd, GpuClustering, GpuPacking, BestFit, FGD)
 }
@@ -56,6 +58,7 @@ def run(rounds: int = SEEDS) -> Result:
     data = SAMPLES / "openb"
     if not (data / "traces").is_dir():
         raise FileNotFoundError(f"no traces at {data}; set KOORDPY_SAMPLES to the folder of samples")
+    traces = {name: data / file for name, file in TRACES.items()}
     result = Result.begin(
         "fgd",
         unallocated="unallocated GPUs at 100 % load, %",
@@ -65,10 +68,13 @@ def run(rounds: int = SEEDS) -> Result:
         seconds="a run, CPU s",
     )
     reported = _medians()
+    if MORE_TRACES:
+        others = dict.fromkeys(trace for trace, _ in reported if trace not in traces)
+        traces |= {trace: Path(MORE_TRACES, f"openb_pod_list_{trace}.csv") for trace in others}
     curves: dict[str, list[Run]] = {}
     for seed in range(SEED, SEED + rounds):
-        for trace, file in TRACES.items():
-            for task in _tasks(data / NODES, data / file, list(POLICIES), [seed]):
+        for trace, file in traces.items():
+            for task in _tasks(data / NODES, file, list(POLICIES), [seed]):
                 row = result.row(f"{trace}: {task.name}")
                 if not row.cells:
                     unallocated, rate = reported[trace, task.name]
