@@ -43,7 +43,7 @@ TRACES = {
 }
 """The traces among the samples, by the paper's names."""
 MORE_TRACES = os.environ.get("KOORDPY_FGD_TRACES")
-"""The folder of all the paper's traces, `data/csv` of its authors' simulator; without it, the samples are run."""
+"""The folder of all traces of the paper, `data/csv` of its authors' simulator; without it: the samples."""
 POLICIES: Mapping[str, type[Plugin]] = {
     plugin.name: plugin for plugin in (Random, DotProd, GpuClustering, GpuPacking, BestFit, FGD)
 }
