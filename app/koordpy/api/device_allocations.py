@@ -5,7 +5,7 @@ Source: Koordinator, `apis/extension/device_share.go` (`DeviceAllocations`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,9 @@ from koordpy.lib import go_json
 
 from .extension import ANNOTATION_DEVICE_ALLOCATED
 from .quantity import Quantity, from_wire
+
+MOST_DEVICES: Final = 1024
+"""The devices that an annotation may list, and a Device: more than any machine has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,14 @@ def of(annotations: Mapping[str, str]) -> DeviceAllocations:
     if text is None:
         return {}
     try:
-        types = go_json.mapping(go_json.parse(text), "value") or {}
+        types = {
+            type_: go_json.array(devices, type_) or []
+            for type_, devices in (go_json.mapping(go_json.parse(text), "value") or {}).items()
+        }
+        if len(types) + sum(map(len, types.values())) > MOST_DEVICES:
+            raise ValueError(f"more than {MOST_DEVICES} devices")
         return {
-            type_: tuple(
-                _allocation(item, f"{type_}[{at}]")
-                for at, item in enumerate(go_json.array(devices, type_) or [])
-            )
+            type_: tuple(_allocation(item, f"{type_}[{at}]") for at, item in enumerate(devices))
             for type_, devices in types.items()
         }
     except ValueError as error:

@@ -100,8 +100,11 @@ class DeviceCommit:
     ) -> Status:
         """Add the devices of a pod to what is written to it, or to the Reservation (`target`)."""
         known = allocated_to(state, pod.metadata.uid, node_name)
-        if known is None:
-            return SUCCESS  # kubelet has the node's devices
+        if known is None:  # it requests none, or kubelet has the node's devices
+            if ANNOTATION_DEVICE_ALLOCATED in pod.metadata.annotations:
+                # Of an earlier pod, or made up: it would count as allocated.
+                binding.annotations[ANNOTATION_DEVICE_ALLOCATED] = text({})
+            return SUCCESS
         device = self._devices.by_key(node_name)
         if device is None:
             return Status.failed(f'device.scheduling.koordinator.sh "{node_name}" not found')

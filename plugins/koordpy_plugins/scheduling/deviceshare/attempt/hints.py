@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/scheduler/plugins/deviceshare/topology_hint.go`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -27,8 +27,8 @@ BEST_SCORE: Final = 500
 
 _MASK_WIDTH: Final = 64
 
-_MOST_NUMA_NODES: Final = 12
-"""Beyond so many there is no preference: every set of them would have to be tried."""
+_MOST_TRIED: Final = 1 << 16
+"""Devices that are considered in all sets of NUMA nodes together; beyond so many there is no preference."""
 
 INSUFFICIENT: Final = "Insufficient NUMA Scoped Devices"
 
@@ -58,9 +58,9 @@ def topology_hints(attempt: NodeAttempt, *, required: bool) -> tuple[Hints, Stat
     preferred. A failure is that of all NUMA nodes together. With `required` the pod needs a reservation.
     """
     numa = attempt.devices.numa
-    if not numa.nodes or not all(0 <= node < _MASK_WIDTH for node in numa.nodes):
-        return {}, SUCCESS  # no mask has them
-    if len(numa.nodes) > _MOST_NUMA_NODES:
+    if not numa.nodes or not _have_masks(numa.nodes):
+        return {}, SUCCESS
+    if attempt.devices.count << len(numa.nodes) > _MOST_TRIED:
         return {}, SUCCESS
     search = _Search(attempt, required)
     feasible: list[_Feasible] = []
@@ -86,6 +86,11 @@ def topology_hints(attempt: NodeAttempt, *, required: bool) -> tuple[Hints, Stat
         for each in feasible
     ]
     return dict.fromkeys(types, hints), SUCCESS
+
+
+def _have_masks(nodes: Iterable[int]) -> bool:
+    """Return whether masks can have these NUMA nodes."""
+    return all(0 <= node < _MASK_WIDTH for node in nodes)
 
 
 class _Search:
@@ -142,5 +147,7 @@ def designated_hints(designated: DeviceAllocations, numa: NUMATopology) -> tuple
             if each.minor not in node_of:
                 return {}, Status.unschedulable(NO_NUMA_NODE)
             nodes.add(node_of[each.minor])
+    if not _have_masks(nodes):
+        return {}, SUCCESS
     hint = NUMATopologyHint(bitmask.of(nodes), preferred=True, score=BEST_SCORE)
     return dict.fromkeys(designated, (hint,)), SUCCESS

@@ -42,7 +42,7 @@ class NodeGroups:
     def __init__(self, columns: DeviceColumns, placing: DevicePlacing) -> None:
         self._columns, self._placing = columns, placing
         self._known: BoundedCache[bytes, _Alike] = BoundedCache(
-            "devices_alike", _CACHE_BYTES, lambda _: _Alike(), lambda _, __: _ENTRY_BYTES
+            "devices_alike", _CACHE_BYTES, lambda _: _Alike(), lambda key, _: _ENTRY_BYTES + len(key)
         )
         self._hints: dict[Hashable, NUMATopologyHints] = {}
 

@@ -17,6 +17,9 @@ from ..allocation.requests import DeviceHint, JointAllocation
 
 RESTRICTED: Final = "Restricted"
 
+MOST_REQUIREMENTS: Final = 64
+"""Labels and expressions of a selector, which is evaluated for each device of each node."""
+
 
 class InvalidAnnotation(ValueError):
     """An annotation about devices is invalid; the message begins as Koordinator's."""
@@ -133,6 +136,8 @@ def _label_selector(value: Any, place: str) -> LabelSelector | None:
     document = go_json.members(value, place)
     labels = go_json.mapping(document.get("matchlabels"), f"{place}.matchLabels") or {}
     expressions = go_json.array(document.get("matchexpressions"), f"{place}.matchExpressions") or []
+    if len(labels) + len(expressions) > MOST_REQUIREMENTS:
+        raise ValueError(f"{place}: more than {MOST_REQUIREMENTS} requirements")
     return LabelSelector(
         match_labels={key: go_json.text(label, f"{place}.matchLabels") for key, label in labels.items()},
         match_expressions=[_expression(item, f"{place}.matchExpressions") for item in expressions],

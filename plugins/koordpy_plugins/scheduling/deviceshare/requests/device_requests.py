@@ -28,6 +28,7 @@ from koordpy.api.quantity import Quantity
 from koordpy.api.resource_amounts import masked, without_zeros
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
+from koordpy.lib import int64
 
 from ..allocation import requests
 from .dynamic_resources import without_left
@@ -78,15 +79,19 @@ def has_device_requests(pod: Pod) -> bool:
 
 
 def _normalized(amounts: Quantities) -> Quantities:
-    for name in sorted(_IN_PERCENT & amounts.keys()):
-        if not _is_percentage(amounts[name]):
+    for name in sorted(amounts):
+        # No pod can request less than nothing, but the template of a Reservation can.
+        if amounts[name].sign < 0 or (name in _IN_PERCENT and not _is_percentage(amounts[name])):
             raise InvalidRequest(f"invalid resource unit {name}: {amounts[name]}")
     combination = _COMBINATIONS.get(frozenset(amounts))
     if combination is None or not combination(amounts):
         raise InvalidRequest(f"invalid resource device requests: [{' '.join(sorted(amounts))}]")
     for name in _WHOLE:
         if name in amounts:
-            whole = Quantity.of(amounts[name].value() * 100)
+            percent = amounts[name].value() * 100
+            if not int64.fits(percent):  # Koordinator's product wraps, perhaps to a request for nothing
+                raise InvalidRequest(f"invalid resource unit {name}: {amounts[name]}")
+            whole = Quantity.of(percent)
             return {GPU_CORE: whole, GPU_MEMORY_RATIO: whole}
     if GPU in amounts:
         return {GPU_CORE: amounts[GPU], GPU_MEMORY_RATIO: amounts[GPU]}

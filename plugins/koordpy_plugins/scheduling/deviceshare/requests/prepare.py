@@ -56,15 +56,18 @@ def requests_of(
 def _joint(
     wanted: JointAllocation | None, amounts: Mapping[str, Quantities], hints: Mapping[str, DeviceHint]
 ) -> JointAllocation | None:
-    """Leave out types that are not requested, or of which all devices are wanted."""
+    """Leave out types that are not requested, or of which all devices are wanted.
+
+    What is chosen of a secondary type depends on the primary devices alone: naming it again changes nothing.
+    """
     if wanted is None:
         return None
-    types = tuple(
+    types = [
         type_
         for type_ in wanted.types
         if type_ in amounts and not (type_ in hints and hints[type_].strategy == APPLY_FOR_ALL)
-    )
-    return JointAllocation(types, wanted.required_scope) if types else None
+    ]
+    return JointAllocation((*types[:1], *dict.fromkeys(types[1:])), wanted.required_scope) if types else None
 
 
 def _requirements(

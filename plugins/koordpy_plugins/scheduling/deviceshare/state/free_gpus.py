@@ -16,6 +16,7 @@ from koordpy.api.quantity import Quantity
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import CPU
 from koordpy.cluster.derived_state import DerivedState, Snapshot
+from koordpy.lib import int64
 from koordpy.scheduling.interface.gpus import NO_GPU, WHOLE_GPU, GPUColumns
 
 from .columns import MINORS
@@ -208,7 +209,8 @@ def _free(devices: NodeDevices) -> dict[int, int]:
 
 def _milli(total: Exact, free: Exact) -> int | None:
     """Return what is left of a GPU; None if it has nothing that is counted in percent."""
-    return min((free.get(name, 0) * PERCENT // UNIT for name in PERCENTAGES if total.get(name)), default=None)
+    left = [free.get(name, 0) * PERCENT // UNIT for name in PERCENTAGES if total.get(name)]
+    return min(max(min(left), 0), WHOLE_GPU) if left else None
 
 
 def _counts(devices: NodeDevices) -> dict[int, int]:
@@ -226,7 +228,10 @@ def _counts(devices: NodeDevices) -> dict[int, int]:
 def _memory(devices: NodeDevices) -> int:
     """Return the bytes that each GPU of a node has, 0 without GPUs, MIXED if they differ."""
     totals = devices.amounts(GPU).total
-    sizes = {totals[minor].get(extension.GPU_MEMORY, 0) // UNIT for minor in _listed(devices)}
+    sizes = {
+        min(max(totals[minor].get(extension.GPU_MEMORY, 0) // UNIT, 0), int64.MAX)
+        for minor in _listed(devices)
+    }
     if len(sizes) > 1:
         return MIXED
     return sizes.pop() if sizes else 0

@@ -12,7 +12,7 @@ import msgspec
 from koordpy.api import device_allocations, extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
-from koordpy.api.device_allocations import DeviceAllocations
+from koordpy.api.device_allocations import MOST_DEVICES, DeviceAllocations
 from koordpy.api.meta import KubeObject
 from koordpy.api.reservation import Reservation, ReservationTemplate, validate
 from koordpy.api.reserve_pod import DEFAULT_NAMESPACE
@@ -27,6 +27,9 @@ from .node_devices import NodeDevices
 log = logging.getLogger(__name__)
 
 _NOTHING: Final[DeviceAllocations] = {}
+
+MOST_FUNCTIONS: Final = 1 << 14
+"""The virtual functions that a Device may list."""
 
 
 class DeviceLedger(DerivedState):
@@ -177,7 +180,7 @@ class DeviceLedger(DerivedState):
         except ValueError as error:
             log.warning("Device %s: %s", name, error)
             index = None
-        devices.set_device(device, index)
+        devices.set_device(_bounded(device), index)
         if device.metadata.labels.get(extension.LABEL_SECONDARY_DEVICE_WELL_PLANNED) == "false":
             NOT_WELL_PLANNED.labels(name).set(1)
         else:
@@ -189,7 +192,7 @@ class DeviceLedger(DerivedState):
         _forget_gauge(name)
         devices = self._known.get(name)
         if devices is not None:
-            devices.remove_device(device)
+            devices.remove_device(_bounded(device))
             self._discard_if_idle(name)
             self._tell(name)
 
@@ -241,6 +244,23 @@ def _allocations(annotations: Mapping[str, str], kind: str, name: str) -> Device
         log.warning("%s %s: %s", kind, name, error)
         return _NOTHING
     return {type_: devices for type_, devices in allocations.items() if devices}
+
+
+def _bounded(device: Device) -> Device:
+    """Return a Device, without any devices if it lists more than a machine has."""
+    listed = device.spec.devices
+    functions = sum(len(group.vfs) for info in listed for group in info.vf_groups)
+    if len(listed) <= MOST_DEVICES and functions <= MOST_FUNCTIONS:
+        return device
+    log.error(
+        "Device %s: lists %d devices, %d virtual functions, more than %d or %d: none of them is allocated",
+        device.metadata.name,
+        len(listed),
+        functions,
+        MOST_DEVICES,
+        MOST_FUNCTIONS,
+    )
+    return msgspec.structs.replace(device, spec=Device.Spec(devices=[]))
 
 
 def _forget_gauge(name: str) -> None:

@@ -6,7 +6,7 @@ Source: Koordinator, `pkg/scheduler/plugins/deviceshare/allocator_gpu.go` (`hash
 from collections.abc import Iterable
 from typing import Final
 
-_WIDTH: Final = 64
+WIDTH: Final = 64
 _SIGN: Final = 1 << 63
 
 
@@ -14,7 +14,7 @@ def bits_of(minors: Iterable[int]) -> int:
     """Return the set of some minors; those that are not in 0..63 have no bit."""
     bits = 0
     for minor in minors:
-        if 0 <= minor < _WIDTH:
+        if 0 <= minor < WIDTH:
             bits |= 1 << minor
     return bits
 

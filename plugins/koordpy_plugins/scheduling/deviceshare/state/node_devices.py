@@ -17,6 +17,7 @@ from . import gpu_topology, numa_topology, partitions
 from .device_amounts import DeviceAmounts
 from .exact import exact
 from .gpu_topology import Scope
+from .minors import WIDTH
 from .numa_topology import NUMATopology
 from .partitions import PartitionIndex
 
@@ -28,6 +29,8 @@ Amounts = Mapping[str, Quantity]
 ByMinor = dict[int, Amounts]
 
 GPU: Final = "gpu"
+TYPES: Final = frozenset((GPU, "rdma", "fpga"))
+"""The types of devices that are allocated; a Device may list others."""
 
 _NOTHING: Final[Amounts] = {}
 
@@ -35,7 +38,8 @@ _NOTHING: Final[Amounts] = {}
 class NodeDevices:
     """All mappings are by type, then by minor; read them, and change them by the methods alone.
 
-    A minor that is used but was not listed has empty totals, and counts as a device, until the next Device.
+    A minor of 0 to 63 that is used but was not listed has empty totals, and counts as a device, until the
+    next Device. Other minors, and types that are not allocated, are only known while used or listed.
     """
 
     def __init__(self) -> None:
@@ -55,6 +59,7 @@ class NodeDevices:
         self.honors_partitions = False
         self.gpu_topology: Scope | None = None
         self.is_secondary_well_planned = False
+        self._listed: dict[str, set[int]] = {}
         self._used_by: dict[str, dict[int, dict[str, Amounts]]] = {}
         self._functions_of: dict[str, dict[int, dict[str, Set[str]]]] = {}
         self._amounts: dict[str, DeviceAmounts] = {}
@@ -67,6 +72,7 @@ class NodeDevices:
         for info in device.spec.devices:
             infos.setdefault(info.type, []).append(info)
         self.infos = infos
+        self._listed = {type_: {info.minor or 0 for info in of_type} for type_, of_type in infos.items()}
         self._reset_totals(_totals(device))
         self.numa = numa_topology.topology_of(device.spec.devices)
         labels = device.metadata.labels
@@ -74,7 +80,7 @@ class NodeDevices:
         self.honors_partitions = partitions.honors(labels)
         self.is_secondary_well_planned = labels.get(extension.LABEL_SECONDARY_DEVICE_WELL_PLANNED) == "true"
         gpus = {minor: exact(amounts) for minor, amounts in self.total.get(GPU, {}).items()}
-        listed = {info.minor or 0 for info in infos.get(GPU, ())}
+        listed = self._listed.get(GPU, set())
         self.gpu_topology = gpu_topology.tree_of(
             infos.get(GPU, ()), {minor: amounts for minor, amounts in gpus.items() if minor in listed}
         )
@@ -87,7 +93,7 @@ class NodeDevices:
         self._reset_totals(totals)
 
     def _reset_totals(self, totals: dict[str, ByMinor]) -> None:
-        for type_ in self.total.keys() | self.used.keys():
+        for type_ in (self.total.keys() & TYPES) | self.used.keys():
             totals.setdefault(type_, {})
         self.total = totals
         self.free = {type_: dict(minors) for type_, minors in totals.items()}
@@ -154,9 +160,23 @@ class NodeDevices:
         functions = self._functions_of.get(type_, {}).get(minor)
         _put(self.vf_allocations, type_, minor, frozenset().union(*functions.values()) if functions else None)
         self._reset_free(type_, minor)
+        if not users and not self._is_remembered(type_, minor):
+            _put(self.total, type_, minor, None)
+            _put(self.free, type_, minor, None)
         self._amounts.pop(type_, None)
 
+    def _is_remembered(self, type_: str, minor: int) -> bool:
+        """Return whether a device stays known without being used: what pods name must not add up."""
+        if minor in self._listed.get(type_, ()):
+            return True
+        return type_ in TYPES and 0 <= minor < WIDTH
+
     # --- reading ---------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """The number of devices that the Device lists."""
+        return sum(map(len, self.infos.values()))
 
     def amounts(self, type_: str) -> DeviceAmounts:
         """Return total, free and used of a type in exact integers; they stay as they are."""

@@ -22,6 +22,10 @@ MOST_PARTITIONS: Final = 1024
 """Choosing a partition compares all with each other; the largest known table has 15."""
 
 
+MOST_GPUS: Final = 64
+"""GPUs of a partition: as many as sets of minors can have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """GPUs that can be given to one pod; `bandwidth` is that of their ring bus."""
@@ -88,6 +92,8 @@ def _partitions(value: Any, key: str) -> list[Partition]:
 def _partition(value: Any, place: str) -> Partition:
     document = go_json.members(value, place)
     minors = go_json.array(document.get("minors"), f"{place}.minors") or []
+    if len(minors) > MOST_GPUS:
+        raise ValueError(f"{place}.minors: more than {MOST_GPUS} GPUs")
     bandwidth = document.get("ringbusbandwidth")
     return Partition.of(
         [go_json.integer(minor, f"{place}.minors") for minor in minors],

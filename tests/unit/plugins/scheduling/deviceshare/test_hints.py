@@ -69,6 +69,14 @@ def test_types_have_the_same_hints() -> None:
     assert [hint[:2] for hint in found["gpu"]] == [(0b10, True), (0b11, False)]
 
 
+def test_no_hints_where_too_many_sets_of_numa_nodes_would_have_to_be_tried() -> None:
+    cluster = cluster_of()
+    listed = [gpu(minor, topology={"nodeID": minor % 12}) for minor in range(17)]
+    cluster.store(Device).apply(device(listed, name=NODE))
+    found, status = hints_of(cluster, pod("a", {PERCENT: "100"}))
+    assert (found, status.is_success) == ({}, True)
+
+
 def test_no_hints_where_the_arguments_leave_devices_out_of_the_alignment() -> None:
     found, status = hints_of(
         cluster_of(), pod("a", {PERCENT: "100"}), disableDeviceNUMATopologyAlignment=True

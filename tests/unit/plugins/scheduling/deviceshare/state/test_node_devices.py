@@ -53,6 +53,25 @@ def test_a_used_minor_that_is_not_listed_counts_as_a_device_until_the_next_devic
     assert texts(devices.total["rdma"]) == {0: {RDMA: "100"}}
 
 
+def test_what_pods_name_and_no_device_lists_does_not_add_up():
+    devices = node([gpu(0), gpu(70), gpu(0, type="xpu")])
+    for at in range(100, 130):
+        named = {type_: (taking(at, {"a": "1"}),) for type_ in ("gpu", f"type-{at}", "xpu")}
+        devices.add("x/p", named)
+        devices.remove("x/p")
+    assert set(devices.total) == set(devices.free) == {"gpu", "xpu"}
+    assert set(devices.total["gpu"]) == set(devices.free["gpu"]) == {0, 70}
+    assert set(devices.total["xpu"]) == {0}
+
+
+def test_types_that_no_device_lists_any_more_are_forgotten_unless_they_are_allocated():
+    devices = node([gpu(0), gpu(0, type="xpu"), gpu(0, type="ypu")])
+    devices.add("x/p", {"ypu": (taking(0, {"a": "1"}),)})
+    devices.set_device(device([]), None)
+    assert texts(devices.total["ypu"]) == {0: {}}
+    assert devices.total.keys() == {"gpu", "ypu"}
+
+
 def test_a_deleted_device_has_nothing_and_its_usage_stays():
     devices = node([gpu(0), card(0)], used={0: HALF})
     devices.remove_device(device([gpu(0), card(0)]))
