@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from koordpy.api import crd
 from koordpy.api.field_cause import Cause, duplicate, invalid_value, required, unsupported
 from koordpy.api.meta import format_time
+from koordpy.lib.bounded_cache import cached
 from koordpy.lib.clock import Clock
 from koordpy.lib.text_documents import DocumentError, read_all_yaml
 
@@ -148,14 +151,7 @@ def _validate_versions(versions: list[Document]) -> Iterator[Cause]:
         if not schema:
             yield required(where, "schemas are required")
             continue
-        found = list(crd.problems(schema, where))
-        if not found:
-            try:
-                crd.Schema(schema, where)
-            except crd.SchemaError as error:
-                yield invalid_value(where, "", str(error))
-        for problem_ in found:
-            yield Cause(problem_.field, problem_.reason, problem_.message)
+        yield from _schema_causes((where, msgspec.json.encode(schema)))
         for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
             try:
                 jsonpath.parse(column.get("jsonPath", ""))
@@ -166,6 +162,19 @@ def _validate_versions(versions: list[Document]) -> Iterator[Cause]:
         yield invalid_value(
             "spec.versions", len(versions), "must have exactly one version marked as storage version"
         )
+
+
+@cached("schema_causes", 4 << 20, lambda key, causes: 2 * len(key[1]) + 500 * len(causes))
+def _schema_causes(key: tuple[str, bytes]) -> tuple[Cause, ...]:
+    """Return the errors in a schema, by its place in the definition and its JSON."""
+    where, schema = key[0], msgspec.json.decode(key[1])
+    found = tuple(Cause(error.field, error.reason, error.message) for error in crd.problems(schema, where))
+    if not found:
+        try:
+            crd.Schema(schema, where)
+        except crd.SchemaError as error:
+            return (invalid_value(where, "", str(error)),)
+    return found
 
 
 class Definitions:
@@ -225,7 +234,7 @@ class Definitions:
             if served.version not in versions or not versions[served.version].get("served"):
                 self._catalog.remove(group, served.version, plural)
         stored = next(version for version in spec["versions"] if version.get("storage"))
-        strategies = {name: CustomStrategy(version) for name, version in versions.items()}
+        strategies = {name: CustomStrategy.of(version) for name, version in versions.items()}
         if table is None:
             table = self._make_table(strategies[stored["name"]].fields)
         for version in spec["versions"]:
@@ -267,14 +276,20 @@ def _subresources(version: Document, kind: str) -> tuple[Subresource, ...]:
 
 
 def _read_file(file: Path) -> Iterator[Document]:
-    found = False
     try:
-        texts = read_all_yaml(file.read_bytes())
+        definitions = _definitions_in(file.read_bytes())
     except DocumentError as error:
         raise DefinitionError(f"{file}: not YAML: {error}") from None
-    for text in texts:
-        if isinstance(text, dict) and text.get("kind") == "CustomResourceDefinition":
-            found = True
-            yield text
-    if not found:
+    if not definitions:
         raise DefinitionError(f"{file}: no CustomResourceDefinition")
+    yield from map(msgspec.json.decode, definitions)
+
+
+@cached("definition_files", 4 << 20, lambda text, found: len(text) + sum(map(len, found)))
+def _definitions_in(text: bytes) -> tuple[bytes, ...]:
+    """Return the definitions in a YAML file, as JSON. Raises DocumentError."""
+    return tuple(
+        msgspec.json.encode(document)
+        for document in read_all_yaml(text)
+        if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition"
+    )

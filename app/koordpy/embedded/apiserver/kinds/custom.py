@@ -9,6 +9,7 @@ import msgspec
 
 from koordpy.api import crd
 from koordpy.api.field_cause import Cause
+from koordpy.lib.bounded_cache import cached
 
 from .. import metadata as meta
 from ..catalog import Served
@@ -32,6 +33,11 @@ class CustomStrategy(Strategy):
         self._paths = [item["jsonPath"] for item in version.get("selectableFields") or ()]
         self.selectable = tuple(path.removeprefix(".") for path in self._paths)
         self._columns = _columns(version.get("additionalPrinterColumns") or [])
+
+    @staticmethod
+    def of(version: Document) -> "CustomStrategy":
+        """Return the rules of a version of a definition, which several API servers of a process share."""
+        return _strategy(msgspec.json.encode(version))
 
     def read(self, served: Served, document: Document, unknown: list[str]) -> Document:
         """Prune, then fill in defaults."""
@@ -102,6 +108,11 @@ class CustomStrategy(Strategy):
     def validate_status(self, new: Document, old: Document) -> Iterable[Cause]:
         """Return the violations of the schema."""
         return self.validate(new)
+
+
+@cached("custom_strategies", 16 << 20, lambda version, _: 20 * len(version))
+def _strategy(version: bytes) -> CustomStrategy:
+    return CustomStrategy(msgspec.json.decode(version))
 
 
 def _columns(definitions: list[Document]) -> tuple[columns.Column, ...]:
