@@ -158,6 +158,19 @@ def test_numa_and_devices_are_those_of_the_component(gangs: bool) -> None:
         rendered({"scheduler": {"numaAndDevices": True, "reservations": False}})
 
 
+@pytest.mark.parametrize("gates", [{}, {"DevicePluginAdaption": False}, {"DevicePluginAdaption": True}])
+def test_only_with_their_gate_nodes_may_be_locked_for_device_plugins(gates: dict[str, bool]) -> None:
+    found = rendered({"scheduler": {"numaAndDevices": True, "config": {"featureGates": gates}}})
+    folder = render.DEPLOY / "kustomize" / "components" / "device-plugins"
+    for document in read_all_yaml((folder / "rbac.yaml").read_text()):
+        expected = render.comparable(document)
+        key = render.key(expected)
+        assert (key in found) is gates.get("DevicePluginAdaption", False)
+        if key in found:
+            for part in ("rules", "roleRef", "subjects"):
+                assert found[key].get(part) == expected.get(part), part
+
+
 def test_the_chart_has_nothing_to_complain_about() -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
 

@@ -344,6 +344,7 @@ def test_the_role_of_numa_and_devices_is_what_their_plugins_follow_and_declare()
         Request(right.verb, right.group, right.resource, "", "")
         for feature in features
         for right in feature.rights
+        if not right.gate
     }
     where = ("koordinator-system", "gpu-shared-resource-templates")
     for feature in features:
@@ -353,6 +354,20 @@ def test_the_role_of_numa_and_devices_is_what_their_plugins_follow_and_declare()
                 needed.add(Request(verb, resource.group, resource.plural, *scope))
     assert refused([*own, *shipped_grants("extender", "koordpy-scheduler")], needed) == []
     assert unused(own, needed) == []
+
+
+def test_the_role_of_device_plugins_is_what_their_gate_needs_besides() -> None:
+    (feature,) = (found for found in catalog.features() if found.name == "DeviceShare")
+    needed = {
+        Request(right.verb, right.group, right.resource, "", "")
+        for right in feature.rights
+        if right.gate == "DevicePluginAdaption"
+    }
+    file = DEPLOY / "kustomize" / "components" / "device-plugins" / "rbac.yaml"
+    own = grants_of("koordpy-scheduler", list(yaml.safe_load_all(file.read_text())))
+    assert own
+    assert unused(own, needed) == []
+    assert refused([*own, *shipped_grants("extender", "koordpy-scheduler")], needed) == []
 
 
 @pytest.mark.parametrize(

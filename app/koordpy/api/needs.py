@@ -68,7 +68,8 @@ class PrivilegeNeed:
 class Right:
     """One verb on one resource of the API server; `pods/binding` is a resource with its subresource.
 
-    With `name` it is limited to the object of that name, with `namespace` to objects in that namespace.
+    With `name` it is limited to the object of that name, with `namespace` to objects in that namespace. With
+    `gate` it is needed only where that feature gate is enabled.
     """
 
     verb: str
@@ -76,11 +77,13 @@ class Right:
     group: str = ""
     namespace: str = ""
     name: str = ""
+    gate: str = ""
 
     def __str__(self) -> str:
         what = f"{self.resource}.{self.group}" if self.group else self.resource
         where = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {what}{f' {self.name}' if self.name else ''}{where}"
+        when = f" (gate {self.gate})" if self.gate else ""
+        return f"{self.verb} {what}{f' {self.name}' if self.name else ''}{where}{when}"
 
 
 @dataclass(frozen=True, kw_only=True)

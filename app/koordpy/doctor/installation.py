@@ -5,7 +5,7 @@ own. This shows which plugins run, what they follow, and what is wrong with the 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from koordpy import gates
@@ -61,6 +61,8 @@ class Installation:
     follows: dict[Part, tuple[Resource, ...]] = field(default_factory=dict)
     """The resources that each part follows, for itself and for its features."""
     problems: list[str] = field(default_factory=list)
+    gates: FeatureGates = field(default_factory=lambda: FeatureGates({}))
+    """Those of the extender."""
 
     def __post_init__(self) -> None:
         make = {
@@ -100,13 +102,14 @@ class Installation:
         base = SchedulingHandle(self.cluster, clock=self.clock)
         file = settings.profiles_file
         config = scheduling_config.load(file)
+        self.gates = gates.chosen(gates.serving(), self.settings.feature_gates)
         try:
             self.profiles = build(
                 config,
                 lambda _: base.sibling(),
                 place=Place.EXTENDER,
                 skip_missing=settings.skip_missing_plugins,
-                gates=gates.chosen(gates.serving(), self.settings.feature_gates),
+                gates=self.gates,
             )
         except ConfigError as error:
             raise error.under(file) from None
@@ -204,7 +207,7 @@ class Installation:
         return names or frames
 
     def rights(self) -> Iterator[tuple[Right, list[str]]]:
-        """Yield the rights that are needed, each with the features or parts that need it."""
+        """Yield the rights that are needed with the enabled gates, each with the features or parts that do."""
         needed: dict[Right, list[str]] = {}
         for part, resources in self.follows.items():
             leads = any(feature.leads for feature in self.features if feature.part is part)
@@ -218,8 +221,10 @@ class Installation:
         is_light = self.settings.extender.mode == "light"
         for feature in self.features:
             for right in feature.rights:
+                if right.gate and not (right.gate in self.gates and self.gates.enabled(right.gate)):
+                    continue
                 if not (is_light and feature.part is Part.EXTENDER and right.resource == "pods/binding"):
-                    needed.setdefault(right, []).append(feature.name)
+                    needed.setdefault(replace(right, gate=""), []).append(feature.name)
         for right, names in sorted(needed.items()):
             yield right, list(dict.fromkeys(names))
 

@@ -3,8 +3,6 @@
 Source: Koordinator, `pkg/scheduler/plugins/deviceshare/plugin.go`.
 """
 
-from typing import Final
-
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
 from koordpy.api.device_allocations import DeviceAllocations, text
@@ -25,10 +23,9 @@ from .attempt.allocated import Allocated, allocated_to, forget_allocated, set_al
 from .attempt.gpu_choice import ChoiceError, GPUChoice, GPUChoices
 from .attempt.placing import DevicePlacing
 from .attempt.prepared import Prepared
+from .rights import ADAPTION_GATE
 from .state.ledger import DeviceLedger
 from .written import resize_annotation, total, with_ids
-
-ADAPTION_GATE: Final = "DevicePluginAdaption"
 
 
 class DeviceCommit:

@@ -61,11 +61,11 @@ from .attempt.gpu_choice import GPUChoices
 from .attempt.placing import DevicePlacing
 from .attempt.preparation import Preparation
 from .attempt.prepared import PREPARED
-from .commit import ADAPTION_GATE, DeviceCommit
+from .commit import DeviceCommit
 from .requests.device_requests import has_device_requests
 from .reservations.points import Restoring
 from .reservations.restored import RESTORED
-from .rights import RIGHTS
+from .rights import ADAPTION_GATE, RIGHTS
 from .scoring import make_scorer, scored
 from .service import DeviceService
 from .state.columns import DeviceColumns

@@ -1,13 +1,12 @@
-"""What is written for devices beside the bindings of pods."""
+"""What is written for devices beside the bindings of pods: only for the device plugins of vendors."""
 
 from typing import Final
 
 from koordpy.api.needs import Right
 
-RIGHTS: Final = (
-    Right("get", "nodes"),
-    Right("patch", "nodes"),
-    Right("get", "pods"),
-    Right("patch", "pods"),
+ADAPTION_GATE: Final = "DevicePluginAdaption"
+
+RIGHTS: Final = tuple(
+    Right(verb, resource, gate=ADAPTION_GATE) for resource in ("nodes", "pods") for verb in ("get", "patch")
 )
-"""Nodes are locked, and pods labelled, for device plugins (gate DevicePluginAdaption)."""
+"""Nodes are locked, and pods labelled."""
