@@ -207,7 +207,7 @@ class Installation:
         return names or frames
 
     def rights(self) -> Iterator[tuple[Right, list[str]]]:
-        """Yield the rights that are needed with the enabled gates, each with the features or parts that do."""
+        """Yield the rights that are needed with the enabled gates, each with what needs it."""
         needed: dict[Right, list[str]] = {}
         for part, resources in self.follows.items():
             leads = any(feature.leads for feature in self.features if feature.part is part)

@@ -17,8 +17,8 @@ from koordpy.scheduling.interface.status import Status
 from koordpy_plugins.scheduling.deviceshare.adapters.environment import environment_of
 from koordpy_plugins.scheduling.deviceshare.adapters.node_locks import NodeLocks
 from koordpy_plugins.scheduling.deviceshare.adapters.vendors import VENDORS, AdaptionError
-from koordpy_plugins.scheduling.deviceshare.rights import ADAPTION_GATE
 from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare
+from koordpy_plugins.scheduling.deviceshare.rights import ADAPTION_GATE
 
 from .clusters import NODE, PERCENT, Profile, cluster_of, pod
 from .nodes import amounts
