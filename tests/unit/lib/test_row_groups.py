@@ -25,3 +25,10 @@ def test_columns_of_small_types_are_not_truncated() -> None:
     groups, first = group(columns, 3)
     assert len(first) == 3
     assert len(set(groups.tolist())) == 3
+
+
+def test_numbers_are_numbered_by_size_whether_there_are_few_or_many() -> None:
+    for step in (1, 1 << 20):
+        groups, first = group([np.array([7, 2, 7, 2, 5]) * step], 5)
+        assert groups.tolist() == [2, 0, 2, 0, 1]
+        assert first.tolist() == [1, 4, 0]
