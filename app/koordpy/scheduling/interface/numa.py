@@ -26,20 +26,25 @@ NUMATopologyHints = tuple[Mapping[str, Sequence[NUMATopologyHint] | None], Statu
 """Hints by resource, or why there are none; see `NUMATopologyHintProvider.pod_topology_hints`."""
 
 
+Checked = tuple[Int64, Sequence[Status]]
+"""Statuses of nodes: (n,) indexes into them."""
+
+
 @dataclass(frozen=True, slots=True)
 class NUMAHintGroups:
-    """Nodes for which a provider has the same hints, and on which it answers `allocate` in the same way."""
+    """Nodes for which a provider has the same hints."""
 
     numbers: Int64
     """(n,) the group of each node, -1 for a node that must be asked about by itself."""
     hints: Sequence[NUMATopologyHints]
-    """By group; groups may share them."""
-    allocate: Callable[[int, NUMATopologyHint], Status]
-    """Answers as `allocate` does, for a group."""
+    """By group."""
+    check: Callable[[Int64, Int64], Checked]
+    """Answers as `allocate` does, for nodes at positions (m,) that have groups, and the masks of affinities
+    (m,), -1 for no NUMA nodes in particular."""
 
     def pick(self, at: Int64) -> "NUMAHintGroups":
         """Return the groups of some of the nodes."""
-        return NUMAHintGroups(self.numbers[at], self.hints, self.allocate)
+        return NUMAHintGroups(self.numbers[at], self.hints, lambda nodes, masks: self.check(at[nodes], masks))
 
 
 class NUMATopologyHintProvider:

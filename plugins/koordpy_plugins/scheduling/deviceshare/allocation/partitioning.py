@@ -15,7 +15,7 @@ from ..state.partitions import Partition, PartitionIndex
 from . import reasons
 from .requests import GPURequirements
 
-_WEIGHTS: Final[Mapping[int, int]] = {8: 10000, 4: 100, 2: 1}
+WEIGHTS: Final[Mapping[int, int]] = {8: 10000, 4: 100, 2: 1}
 """What a free partition of so many GPUs counts."""
 
 
@@ -47,9 +47,7 @@ def _packed(feasible: Sequence[Partition], index: PartitionIndex, count: int, us
     """Return the partition that leaves most free, weighed by size."""
     if len(feasible) == 1:
         return feasible[0]
-    larger = [
-        (weight, index[size][0]) for size, weight in _WEIGHTS.items() if size >= count and size in index
-    ]
+    larger = [(weight, index[size][0]) for size, weight in WEIGHTS.items() if size >= count and size in index]
     scored = [
         (
             sum(

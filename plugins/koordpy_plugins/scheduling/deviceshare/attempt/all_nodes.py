@@ -19,6 +19,7 @@ from ..allocation.arrays import feasible, scores
 from ..reservations.restored import RESTORED
 from ..scoring import Scorer
 from ..state.columns import DeviceColumns
+from .hint_arrays import hint_groups
 from .node_groups import NodeGroups
 from .placing import DevicePlacing
 from .prepared import Prepared
@@ -74,7 +75,7 @@ class AllNodes:
         special = self._special(state, prepared, nodes)
         answers = feasible(self._columns, nodes, prepared.requests)
         if answers is not None:
-            return answers.keys.astype(np.int64), list(answers.statuses), special | answers.inexact
+            return answers.keys.astype(np.int64), list(answers.statuses), special | answers.unknown
         groups = self._groups.checks(state, prepared, pod, nodes, special)
         if groups is None:
             return None
@@ -82,7 +83,11 @@ class AllNodes:
 
     def hints(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> NUMAHintGroups | None:
         """Return NUMA hints for nodes with the same devices."""
-        return self._groups.hints(state, prepared, pod, nodes, self._special(state, prepared, nodes))
+        if prepared.designated is not None:
+            return None
+        special = self._special(state, prepared, nodes)
+        found = hint_groups(self._columns, nodes, prepared.requests, special)
+        return found or self._groups.hints(state, prepared, pod, nodes, special)
 
     def score(
         self,
@@ -115,7 +120,8 @@ class AllNodes:
 
     def _refuse_labels(self, pod: Pod, nodes: NodeSet, keys: Int64, statuses: list[Status]) -> Bool:
         """Refuse nodes by their labels, whatever else is said; return those of unknown labels (n,)."""
-        sharing = self._columns.sharing_id.values.take(nodes.rows)
+        states, which = self._columns.states(nodes)
+        sharing = self._columns.sharing_id.values[states][which]
         for number in np.unique(sharing[sharing >= 0]).tolist():
             refusal = self._placing.refuses_labels(pod, self._columns.sharing.value_of(number))
             if refusal is not None:

@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/scheduler/plugins/deviceshare/topology_hint.go`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -58,9 +58,7 @@ def topology_hints(attempt: NodeAttempt, *, required: bool) -> tuple[Hints, Stat
     preferred. A failure is that of all NUMA nodes together. With `required` the pod needs a reservation.
     """
     numa = attempt.devices.numa
-    if not numa.nodes or not _have_masks(numa.nodes):
-        return {}, SUCCESS
-    if attempt.devices.count << len(numa.nodes) > _MOST_TRIED:
+    if not has_preference(numa.nodes, attempt.devices.count):
         return {}, SUCCESS
     search = _Search(attempt, required)
     feasible: list[_Feasible] = []
@@ -86,6 +84,11 @@ def topology_hints(attempt: NodeAttempt, *, required: bool) -> tuple[Hints, Stat
         for each in feasible
     ]
     return dict.fromkeys(types, hints), SUCCESS
+
+
+def has_preference(nodes: Collection[int], devices: int) -> bool:
+    """Return whether so many devices on NUMA nodes have hints: masks have the nodes, and there are few."""
+    return bool(nodes) and _have_masks(nodes) and devices << len(nodes) <= _MOST_TRIED
 
 
 def _have_masks(nodes: Iterable[int]) -> bool:

@@ -11,10 +11,11 @@ from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.bounded_cache import BoundedCache
 from koordpy.lib.row_groups import group
-from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
+from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHints
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 
 from ..allocation.arrays import looks
 from ..allocation.requests import GPURequirements, Requests
@@ -33,7 +34,7 @@ class _Alike:
     """What is known of alike nodes: their hints, and whether NUMA nodes can give the devices, by mask."""
 
     hints: NUMATopologyHints | None = None
-    checks: dict[int | None, Status] = field(default_factory=dict)
+    checks: dict[int, Status] = field(default_factory=dict)
 
 
 class NodeGroups:
@@ -55,18 +56,18 @@ class NodeGroups:
             return None
         numbers, alike, first = found
 
-        def allocate(number: int, affinity: NUMATopologyHint) -> Status:
-            known = alike[number].checks.get(affinity.affinity)
-            if known is not None:
-                return known
-            node = NodeInfo(nodes, first[number])
-            return self._check(alike[number], state, prepared, pod, node, affinity.affinity)
+        def check(at: Int64, masks: Int64) -> tuple[Int64, list[Status]]:
+            groups, some = group((numbers[at], masks), len(at))
+            return groups, [
+                self._check(alike[number], state, prepared, pod, NodeInfo(nodes, first[number]), mask)
+                for number, mask in zip(numbers[at[some]].tolist(), masks[some].tolist(), strict=True)
+            ]
 
         of_groups = [
             each.hints or self._hints_of(each, state, prepared, pod, NodeInfo(nodes, at))
             for each, at in zip(alike, first, strict=True)
         ]
-        return NUMAHintGroups(numbers, of_groups, allocate)
+        return NUMAHintGroups(numbers, of_groups, check)
 
     def checks(
         self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet, special: Bool
@@ -77,7 +78,7 @@ class NodeGroups:
             return None
         numbers, alike, first = found
         return numbers, [
-            self._check(each, state, prepared, pod, NodeInfo(nodes, at), None)
+            self._check(each, state, prepared, pod, NodeInfo(nodes, at), ANY)
             for each, at in zip(alike, first, strict=True)
         ]
 
@@ -117,23 +118,22 @@ class NodeGroups:
         return self._hints.setdefault(key, found)
 
     def _check(
-        self, alike: _Alike, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo, mask: int | None
+        self, alike: _Alike, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo, mask: int
     ) -> Status:
         known = alike.checks.get(mask)
         if known is None:
             if alike.hints is not None and _offers(alike.hints, mask):
                 known = SUCCESS
             else:
-                known = self._placing.check(state, prepared, pod, node.node, mask)
+                within = None if mask == ANY else mask
+                known = self._placing.check(state, prepared, pod, node.node, within)
             alike.checks[mask] = known
         return known
 
 
-def _offers(found: NUMATopologyHints, mask: int | None) -> bool:
+def _offers(found: NUMATopologyHints, mask: int) -> bool:
     """Return whether there is a hint with a mask: then its devices have been found."""
-    return any(
-        mask is not None and hint.affinity == mask for each in found[0].values() for hint in each or ()
-    )
+    return any(hint.affinity == mask for each in found[0].values() for hint in each or ())
 
 
 def _key_of(requests: Requests) -> Hashable | None:

@@ -1,23 +1,24 @@
-"""The devices of nodes as columns of the node table, for questions about all nodes at once.
+"""The devices of nodes as columns, for questions about all nodes at once.
 
-Only rows whose node, Device or allocations have changed are written, at the next reading. A row that the
-columns cannot hold exactly (minors beyond 15, fractions, huge amounts) says so.
+Nodes whose devices are in the same state share a row, so that a question is answered once for all of them.
+Only the states of nodes whose node, Device or allocations have changed are written, at the next reading. A
+state that the columns cannot hold exactly (minors beyond 15, fractions, huge amounts) says so.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koordpy.api import extension
 from koordpy.api.core import Node
 from koordpy.api.device import Device
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.columns import Column
+from koordpy.cluster.columns import Column, Int64
 from koordpy.cluster.derived_state import DerivedState, Snapshot
-from koordpy.cluster.nodes import NodeTable
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib import row_groups
 
 from . import partitions
 from .device_amounts import Left
@@ -28,6 +29,7 @@ from .layout import Layout, layout_of
 from .ledger import DeviceLedger
 from .minors import bits_of
 from .node_devices import NodeDevices
+from .shared_rows import SharedRows
 
 MINORS: Final = 16
 """Cells of a device in each row."""
@@ -37,6 +39,12 @@ SCOPES: Final = 2 * MINORS + 1
 
 MISSING: Final = 1 << 62
 """In a row of free amounts, a resource that a device does not have, and that no request exceeds."""
+
+_MOST_OF_A_GROUP: Final = 12
+"""Which of the best of more partitions comes first depends on how they are sorted."""
+
+_MOST_SCORE: Final = 1 << 32
+"""The largest score of a partition: sums of it times a weight fit 64 bits."""
 
 _MOST: Final = 1 << 50
 """The largest exact amount: sums of it times a score fit 64 bits."""
@@ -62,10 +70,8 @@ _COLUMNS: Final = (
     "known_used",
     "capacity",
     "available",
-    "free",
-    "total",
 )
-"""The columns of each type."""
+"""The columns of each type, besides those of each resource."""
 
 _ALL_NAMES: Final = frozenset(name for names in NAMES.values() for name in names)
 
@@ -91,51 +97,37 @@ def sharing_labels(labels: Mapping[str, str]) -> SharingLabels:
 class TypeColumns:
     """The devices of one type: bit i of a set is minor i.
 
-    `free` has a cell for each minor of each resource, minors innermost; it is -1 for devices that are not
+    `free` has a column for each resource, with a cell for each minor; it is -1 for devices that are not
     listed, or have nothing left. `listed` are the others, and `total` what they have. `known_used` are the
     devices of which a pod is known to use something, be it 0. `capacity` and `available` have a cell for each
     resource: the sums of what devices with anything left have, and of what is left of it.
     """
 
-    def __init__(self, table: NodeTable, type_: str) -> None:
+    def __init__(self, rows: SharedRows, type_: str) -> None:
         self.names = NAMES[type_]
         width = len(self.names)
-        self.count = table.add_column(dtype=np.int32)
-        self.exact = table.add_column(dtype=np.bool_, fill=False)
-        self.healthy = table.add_column(dtype=np.uint32)
-        self.free_at_all = table.add_column(dtype=np.uint32)
-        self.used = table.add_column(dtype=np.uint32)
-        self.listed = table.add_column(dtype=np.uint32)
-        self.known_used = table.add_column(dtype=np.uint32)
-        self.capacity = table.add_column(width)
-        self.available = table.add_column(width)
-        self.free = table.add_column(MINORS * width, fill=-1)
-        self.total = table.add_column(MINORS * width)
+        self.count = rows.add_column(dtype=np.int32)
+        self.exact = rows.add_column(dtype=np.bool_, fill=False)
+        self.healthy = rows.add_column(dtype=np.uint32)
+        self.free_at_all = rows.add_column(dtype=np.uint32)
+        self.used = rows.add_column(dtype=np.uint32)
+        self.listed = rows.add_column(dtype=np.uint32)
+        self.known_used = rows.add_column(dtype=np.uint32)
+        self.capacity = rows.add_column(width)
+        self.available = rows.add_column(width)
+        self.free = {name: rows.add_column(MINORS, fill=-1) for name in self.names}
+        self.total = {name: rows.add_column(MINORS) for name in self.names}
 
     @property
     def columns(self) -> dict[str, Column]:
         """The columns by name."""
-        return {name: getattr(self, name) for name in _COLUMNS}
-
-    def free_of(self, rows: NDArray[np.intp], name: str, width: int = MINORS) -> NDArray[np.int64]:
-        """Return what is left of a resource, by row and minor (n, width)."""
-        return self._cells(self.free, rows, name, width)
-
-    def total_of(self, rows: NDArray[np.intp], name: str, width: int = MINORS) -> NDArray[np.int64]:
-        """Return what listed devices have of a resource, by row and minor (n, width)."""
-        return self._cells(self.total, rows, name, width)
-
-    def _cells(self, column: Column, rows: NDArray[np.intp], name: str, width: int) -> NDArray[np.int64]:
-        first = self.names.index(name) * MINORS
-        found: NDArray[np.int64] = column.values[:, first : first + width][rows]
+        found: dict[str, Column] = {name: getattr(self, name) for name in _COLUMNS}
+        for kind, columns in (("free", self.free), ("total", self.total)):
+            found |= {f"{kind}.{name}": column for name, column in columns.items()}
         return found
 
     def write(self, row: int, devices: NodeDevices, type_: str) -> None:
-        """Write the cells of a node."""
-        if self.count.values[row]:  # what a row without devices has was never written
-            for column in self.columns.values():
-                column.reset(row)
-        self.exact.values[row] = False
+        """Write the cells of a clean row."""
         if not devices.total.get(type_):
             self.exact.values[row] = True
             return
@@ -158,25 +150,19 @@ class TypeColumns:
         alike: dict[tuple[int, int], list[int]] = {}  # devices that share their amounts are read once
         for minor, each in left.items():
             alike.setdefault((id(totals[minor]), id(each.free)), []).append(minor)
-        width = len(self.names)
-        free, whole = [-1] * (MINORS * width), [0] * (MINORS * width)
-        capacity, available = [0] * width, [0] * width
-        for minors in alike.values():
-            total, its_free = totals[minors[0]], left[minors[0]].free
-            if not self._holds(total, its_free):
-                return False
-            for at, name in enumerate(self.names):
+        if not all(self._holds(totals[minors[0]], left[minors[0]].free) for minors in alike.values()):
+            return False
+        for at, name in enumerate(self.names):
+            capacity = available = 0
+            for minors in alike.values():
+                total, its_free = totals[minors[0]], left[minors[0]].free
                 amount, there = its_free.get(name, 0) // UNIT, total.get(name, 0) // UNIT
-                capacity[at] += there * len(minors)
-                available[at] += amount * len(minors)
-                cell = amount if name in its_free else MISSING
-                for minor in minors:
-                    free[at * MINORS + minor] = cell
-                    whole[at * MINORS + minor] = there
-        self.capacity.values[row] = capacity
-        self.available.values[row] = available
-        self.free.values[row] = free
-        self.total.values[row] = whole
+                capacity += there * len(minors)
+                available += amount * len(minors)
+                self.free[name].values[row, minors] = amount if name in its_free else MISSING
+                self.total[name].values[row, minors] = there
+            self.capacity.values[row, at] = capacity
+            self.available.values[row, at] = available
         return True
 
     def _holds(self, total: Exact, free: Exact) -> bool:
@@ -187,7 +173,7 @@ class TypeColumns:
 
 
 class DeviceColumns(DerivedState):
-    """Columns that follow the ledger of devices.
+    """Columns that follow the ledger of devices; their rows are states, of which each node has one.
 
     As in the ledger, what stays known of deleted Devices is not part of the snapshot.
     """
@@ -199,17 +185,19 @@ class DeviceColumns(DerivedState):
         table = self._table = cluster.nodes
         self._ledger = cluster.shared(DeviceLedger)
         self._devices = cluster.store(Device)
-        self.known = table.add_column(dtype=np.bool_, fill=False)
-        self.types = {type_: TypeColumns(table, type_) for type_ in NAMES}
-        self.has_tree = table.add_column(dtype=np.bool_, fill=False)
-        self.scopes = table.add_column(SCOPES, dtype=np.uint32)
-        self.levels = table.add_column(SCOPES, dtype=np.int8)
-        self.table_id = table.add_column(dtype=np.int32, fill=-1)
-        self.honors = table.add_column(dtype=np.bool_, fill=False)
-        self.model_id = table.add_column(dtype=np.int32, fill=-1)
-        self.sharing_id = table.add_column(dtype=np.int32, fill=-1)
-        self.layout_id = table.add_column(dtype=np.int32, fill=-1)
-        self.is_planned = table.add_column(dtype=np.bool_, fill=False)
+        self._state = table.add_column(dtype=np.int32)
+        rows = self._rows = SharedRows()
+        self.known = rows.add_column(dtype=np.bool_, fill=False)
+        self.types = {type_: TypeColumns(rows, type_) for type_ in NAMES}
+        self.has_tree = rows.add_column(dtype=np.bool_, fill=False)
+        self.scopes = rows.add_column(SCOPES, dtype=np.uint32)
+        self.levels = rows.add_column(SCOPES, dtype=np.int8)
+        self.table_id = rows.add_column(dtype=np.int32, fill=-1)
+        self.honors = rows.add_column(dtype=np.bool_, fill=False)
+        self.model_id = rows.add_column(dtype=np.int32, fill=-1)
+        self.sharing_id = rows.add_column(dtype=np.int32, fill=-1)
+        self.layout_id = rows.add_column(dtype=np.int32, fill=-1)
+        self.is_planned = rows.add_column(dtype=np.bool_, fill=False)
         self.tables: Interner[Any] = Interner()
         self.models: Interner[str] = Interner()
         self.sharing: Interner[SharingLabels] = Interner()
@@ -226,12 +214,17 @@ class DeviceColumns(DerivedState):
     def snapshot(self) -> Snapshot:
         """Return the cells of the nodes that have a Device."""
         self.refresh()
-        rows = [row for row in np.flatnonzero(self._table.present).tolist() if self.known.values[row]]
-        return {
-            self._table.name_of(row): self._shown(row)
-            for row in rows
-            if self._table.name_of(row) in self._devices
-        }
+        rows = np.flatnonzero(self._table.present)
+        states = zip(rows.tolist(), self._state.values[rows].tolist(), strict=True)
+        known = {self._table.name_of(row): state for row, state in states if self.known.values[state]}
+        return {name: self._shown(state) for name, state in known.items() if name in self._devices}
+
+    def states(self, nodes: NodeSet) -> tuple[Int64, Int64]:
+        """Return the different states (s,) of nodes, up to date, and which of them each node has (n,)."""
+        self.refresh()
+        states = self._state.values.take(nodes.rows)
+        which, first = row_groups.group((states,), len(states))
+        return states[first].astype(np.int64), which
 
     def refresh(self) -> None:
         """Write the rows of nodes that have changed."""
@@ -243,7 +236,8 @@ class DeviceColumns(DerivedState):
             name = self._dirty.pop()
             row = self._table.row_of(name)
             if row is not None:
-                self._write(row, name)
+                self._state.values[row] = self._state_of(row, name)
+        self._rows.tidy(self._state.values)
         return bool(self._dirty)
 
     def _node_updated(self, old: Node, node: Node) -> None:
@@ -258,57 +252,61 @@ class DeviceColumns(DerivedState):
         else:
             self._dirty.discard(name)
 
-    def _write(self, row: int, name: str) -> None:
+    def _state_of(self, row: int, name: str) -> int:
+        """Return the state of the node in a row of the table."""
         devices = self._ledger.node(name)
-        self.known.values[row] = devices is not None
+        state = self._rows.spare
+        self.known.values[state] = devices is not None
         for type_, columns in self.types.items():
-            columns.write(row, devices or _NO_DEVICES, type_)
+            columns.write(state, devices or _NO_DEVICES, type_)
         node = self._table.node(row)
         labels = node.metadata.labels if node is not None else {}
         devices = devices or _NO_DEVICES
-        self._write_scopes(row, devices.gpu_topology)
+        self._write_scopes(state, devices.gpu_topology)
         index, honors = devices.partitions, devices.honors_partitions
         if index is None:
             index, honors = partitions.of_node(labels), partitions.honors(labels)
-        self.honors.values[row] = honors
+        self.honors.values[state] = honors
         sharing = sharing_labels(labels)
-        sharing_id = self.sharing.id_of(sharing)
-        model_id = self.models.id_of(f"{sharing.vendor}-{sharing.model}")
-        table_id = -1 if index is None else self.tables.id_of(tuple(sorted(index.items())))
-        layout_id = self.layouts.id_of(layout_of(devices.infos))
-        self.layout_id.values[row] = -1 if layout_id is None else layout_id
-        self.is_planned.values[row] = devices.is_secondary_well_planned
-        self.sharing_id.values[row] = -1 if sharing_id is None else sharing_id
-        self.model_id.values[row] = -1 if model_id is None else model_id
-        self.table_id.values[row] = -1 if table_id is None else table_id
-        if model_id is None or table_id is None or not (index is None or _is_plain(index)):
-            self.types["gpu"].exact.values[row] = False
+        numbers = (
+            (self.layout_id, self.layouts.id_of(layout_of(devices.infos))),
+            (self.sharing_id, self.sharing.id_of(sharing)),
+            (self.model_id, self.models.id_of(f"{sharing.vendor}-{sharing.model}")),
+            (self.table_id, -1 if index is None else self._table_number(index)),
+        )
+        for column, number in numbers:
+            column.values[state] = -1 if number is None else number
+        self.is_planned.values[state] = devices.is_secondary_well_planned
+        if any(number is None for _, number in numbers[2:]):
+            self.types["gpu"].exact.values[state] = False
+        return self._rows.settle()
 
-    def _write_scopes(self, row: int, root: Scope | None) -> None:
+    def _table_number(self, index: partitions.PartitionIndex) -> int | None:
+        return self.tables.id_of(tuple(sorted(index.items()))) if _is_plain(index) else None
+
+    def _write_scopes(self, state: int, root: Scope | None) -> None:
         scopes = list(_all(root)) if root is not None else []
-        self.has_tree.values[row] = bool(scopes)
-        self.scopes.reset(row)
-        self.levels.reset(row)
+        self.has_tree.values[state] = bool(scopes)
         if len(scopes) > SCOPES or any(scope.bits >> MINORS for scope in scopes):
-            self.types["gpu"].exact.values[row] = False
+            self.types["gpu"].exact.values[state] = False
             return
-        self.scopes.values[row, : len(scopes)] = [scope.bits for scope in scopes]
-        self.levels.values[row, : len(scopes)] = [scope.level for scope in scopes]
+        self.scopes.values[state, : len(scopes)] = [scope.bits for scope in scopes]
+        self.levels.values[state, : len(scopes)] = [scope.level for scope in scopes]
 
-    def _shown(self, row: int) -> dict[str, Any]:
+    def _shown(self, state: int) -> dict[str, Any]:
         shown = {
-            f"{type_}.{name}": column.values[row].tolist()
+            f"{type_}.{name}": column.values[state].tolist()
             for type_, columns in self.types.items()
             for name, column in columns.columns.items()
         }
         for name in ("has_tree", "scopes", "levels", "honors", "is_planned"):
-            shown[name] = getattr(self, name).values[row].tolist()
-        table, model = int(self.table_id.values[row]), int(self.model_id.values[row])
+            shown[name] = getattr(self, name).values[state].tolist()
+        table, model = int(self.table_id.values[state]), int(self.model_id.values[state])
         shown["table"] = None if table < 0 else self.tables.value_of(table)
         shown["model"] = None if model < 0 else self.models.value_of(model)
-        layout = int(self.layout_id.values[row])
+        layout = int(self.layout_id.values[state])
         shown["layout"] = None if layout < 0 else self.layouts.value_of(layout)
-        sharing = int(self.sharing_id.values[row])
+        sharing = int(self.sharing_id.values[state])
         shown["sharing"] = None if sharing < 0 else self.sharing.value_of(sharing)
         return shown
 
@@ -327,10 +325,12 @@ def _all(scope: Scope) -> Iterable[Scope]:
 
 
 def _is_plain(index: partitions.PartitionIndex) -> bool:
-    """Whether every partition has minors, each with a bit of its own."""
-    return all(
-        partition.minors and partition.bits.bit_count() == len(set(partition.minors))
-        for groups in index.values()
+    """Whether every partition has minors, each with a bit of its own, and arrays find the best of a group."""
+    groups = [group for groups in index.values() for group in groups]
+    return all(len(group) <= _MOST_OF_A_GROUP for group in groups) and all(
+        partition.minors
+        and partition.bits.bit_count() == len(set(partition.minors))
+        and abs(partition.score) <= _MOST_SCORE
         for group in groups
         for partition in group
     )

@@ -1,5 +1,6 @@
 """Where the devices of a node are, for nodes whose devices are in the same places."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -41,6 +42,22 @@ def layout_of(infos: Mapping[str, Iterable[DeviceInfo]]) -> Layout:
         for type_ in sorted(infos)
         for info in infos[type_]
     )
+
+
+def counts_by_numa_node(layout: Layout, type_: str) -> dict[int, int]:
+    """Return how many devices of a type are on each NUMA node; see `numa_topology.topology_of`."""
+    node_of = {
+        each.minor: each.place.node
+        for each in layout
+        if each.type == type_ and each.place is not None and each.place.node != NO_AFFINITY
+    }
+    return Counter(node_of.values())
+
+
+def numa_nodes(layout: Layout) -> tuple[int, ...]:
+    """Return the NUMA nodes with devices, ascending."""
+    nodes = {each.place.node for each in layout if each.place is not None} - {NO_AFFINITY}
+    return tuple(sorted(nodes))
 
 
 def near(layout: Layout, type_: str, numa_mask: int) -> int:

@@ -10,7 +10,6 @@ from koordpy.cluster.columns import Bool, Int64
 from koordpy.lib.row_groups import group
 from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
 from koordpy.scheduling.interface.status import Status
-from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 from koordpy.scheduling.toolkit.topology_manager.policy import ProviderHints
 
 _EVERY: Final = -1
@@ -144,19 +143,12 @@ class OtherHints:
 
         `masks` (n,) are affinities, of the nodes whose key is 0.
         """
-        for provider in (each.groups for each in self._groups.providers):
+        for provider in self._groups.providers:
             admitted = np.flatnonzero(keys == 0)
-            groups, first = group((provider.numbers[admitted], masks[admitted]), len(admitted))
-            at = admitted[first]
-            known = {
-                mask: NUMATopologyHint(None if mask == ANY else mask, preferred=True)
-                for mask in np.unique(masks[at]).tolist()
-            }
-            of_group = []
-            for number, mask in zip(provider.numbers[at].tolist(), masks[at].tolist(), strict=True):
-                status = provider.allocate(number, known[mask])
-                of_group.append(0 if status.is_success else key_of(status, statuses))
-            keys[admitted] = np.array(of_group, np.int64)[groups]
+            found, answers = provider.groups.check(admitted, masks[admitted])
+            for number in np.unique(found).tolist():
+                if not answers[number].is_success:
+                    keys[admitted[found == number]] = key_of(answers[number], statuses)
 
 
 def key_of(status: Status, statuses: list[Status]) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from koordpy.api.core import Node
+from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
 from koordpy.api.device_allocations import DeviceAllocation
 from koordpy.api.extension import FPGA, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA
@@ -14,6 +14,7 @@ from koordpy.api.quantity import parse
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface.status import SUCCESS
+from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 from koordpy_plugins.scheduling.deviceshare.allocation import arrays, reasons
 from koordpy_plugins.scheduling.deviceshare.allocation.allocator import allocate, score
 from koordpy_plugins.scheduling.deviceshare.allocation.requests import (
@@ -25,9 +26,15 @@ from koordpy_plugins.scheduling.deviceshare.allocation.requests import (
     JointAllocation,
     Requests,
 )
+from koordpy_plugins.scheduling.deviceshare.attempt import hints
+from koordpy_plugins.scheduling.deviceshare.attempt.hint_arrays import hint_groups
+from koordpy_plugins.scheduling.deviceshare.attempt.node_attempt import NodeAttempt
+from koordpy_plugins.scheduling.deviceshare.attempt.prepared import Prepared
+from koordpy_plugins.scheduling.deviceshare.reservations.restored import RestoredNode
 from koordpy_plugins.scheduling.deviceshare.scoring import Scorer
 from koordpy_plugins.scheduling.deviceshare.state.columns import DeviceColumns
 from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
+from koordpy_plugins.scheduling.deviceshare.state.minors import bits_of
 
 from ..nodes import amounts, card, device, gpu
 
@@ -37,6 +44,9 @@ TABLES = (
     '{"1":[{"minors":[0]},{"minors":[2],"allocationScore":1}],"2":[{"minors":[0,1]},{"minors":[2,3]}]}',
     '{"2":[{"minors":[1,2],"ringBusBandwidth":"4"},{"minors":[0,3],"allocationScore":-1}]}',
     '{"1":[{"minors":[]}],"2":[{"minors":[40,41]}]}',
+    '{"1":[{"minors":[0]},{"minors":[1]},{"minors":[2]},{"minors":[3]}],'
+    '"2":[{"minors":[0,1],"allocationScore":3},{"minors":[2,3],"allocationScore":3},{"minors":[1,2]}],'
+    '"4":[{"minors":[0,1,2,3],"allocationScore":5}]}',
 )
 SIZES: tuple[dict[str, str], ...] = (
     {GPU_CORE: "100", GPU_MEMORY_RATIO: "100"},
@@ -129,6 +139,54 @@ def random_cluster(rng: Random) -> Cluster:
 
 @given(st.integers(0, 1 << 32))
 @settings(max_examples=200, deadline=None)
+def test_arrays_and_allocator_agree_on_devices_of_some_numa_nodes(seed: int) -> None:
+    rng = Random(seed)
+    cluster = random_cluster(rng)
+    ledger, columns = cluster.shared(DeviceLedger), cluster.shared(DeviceColumns)
+    nodes = cluster.nodes.all()
+    masks = [rng.choice((ANY, 1, 2, 3, 4)) for _ in nodes.names]
+    for _ in range(3):
+        requests = random_requests(rng)
+        allocation = arrays.allocation_of(requests)
+        assert allocation is not None
+        sight, which = arrays.sight_of(columns, nodes, np.array(masks))
+        answers, gpus = allocation.choose(sight)
+        for at, name, mask in zip(which.tolist(), nodes.names, masks, strict=True):
+            devices, node = ledger.node(name), cluster.store(Node).by_key(name)
+            if devices is None or answers.unknown[at]:
+                continue
+            assert node is not None
+            within = None if mask == ANY else mask
+            found, expected = allocate(devices, node.metadata.labels, requests, numa_mask=within)
+            assert answers.statuses[answers.keys[at]] == expected, (name, mask, devices.summary(), requests)
+            if expected.is_success:
+                assert bits_of(each.minor for each in found.get("gpu", ())) == gpus[at]
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=200, deadline=None)
+def test_hints_of_groups_are_those_of_each_node(seed: int) -> None:
+    rng = Random(seed)
+    cluster = random_cluster(rng)
+    ledger, columns = cluster.shared(DeviceLedger), cluster.shared(DeviceColumns)
+    nodes = cluster.nodes.all()
+    for _ in range(3):
+        requests = random_requests(rng)
+        groups = hint_groups(columns, nodes, requests, np.zeros(len(nodes), np.bool_))
+        assert groups is not None
+        for name, number in zip(nodes.names, groups.numbers.tolist(), strict=True):
+            node = cluster.store(Node).by_key(name)
+            assert node is not None
+            prepared, devices = Prepared(requests), ledger.node(name)
+            attempt = None
+            if devices is not None:
+                attempt = NodeAttempt(prepared, RestoredNode(), devices, node, Pod())
+            if number >= 0:
+                assert groups.hints[number] == hints.of_node(attempt, prepared)
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=200, deadline=None)
 def test_arrays_and_allocator_agree(seed: int) -> None:
     rng = Random(seed)
     cluster = random_cluster(rng)
@@ -145,8 +203,8 @@ def test_arrays_and_allocator_agree(seed: int) -> None:
             devices = ledger.node(name)
             found = answers.statuses[answers.keys[at]]
             if devices is None:
-                assert (found, scored[0][at], answers.inexact[at]) == (SUCCESS, 0, False)
-            elif not answers.inexact[at]:
+                assert (found, scored[0][at], answers.unknown[at]) == (SUCCESS, 0, False)
+            elif not answers.unknown[at]:
                 node = cluster.store(Node).by_key(name)
                 assert node is not None
                 _, expected = allocate(devices, node.metadata.labels, requests)
@@ -181,8 +239,8 @@ def test_few_rows_are_left_to_the_allocator() -> None:
         columns = cluster.shared(DeviceColumns)
         answers = arrays.feasible(columns, cluster.nodes.all(), requests)
         assert answers is not None
-        inexact += int(np.count_nonzero(answers.inexact))
-        rows += len(answers.inexact)
+        inexact += int(np.count_nonzero(answers.unknown))
+        rows += len(answers.unknown)
     assert 0 < inexact < rows / 2
 
 

@@ -1,0 +1,39 @@
+"""What a pod wants of each type of device, where arrays can decide whether a node has it."""
+
+from dataclasses import dataclass
+
+from ..state.columns import MISSING, NAMES
+from ..state.exact import UNIT, Exact
+from .counting import counted
+from .requests import GPU, Requests
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is wanted of each of `count` devices; None is as many as a node has."""
+
+    exact: Exact
+    count: int | None
+
+
+def demands_of(requests: Requests) -> dict[str, Demand] | None:
+    """Return what is wanted by type, None if arrays cannot decide it."""
+    if requests.designated_functions:
+        return None
+    found = {}
+    for type_, amounts in requests.amounts.items():
+        hint = requests.hints.get(type_)
+        if type_ not in NAMES or (hint is not None and (hint.selector or hint.vf_selector) is not None):
+            return None
+        if type_ == GPU:
+            if requests.gpu is None:
+                return None
+            found[type_] = Demand(requests.gpu.exact, requests.gpu.count)
+        else:
+            wanted = counted(requests, type_, amounts)
+            each = wanted.exact if wanted is not None else {n: a.nano_value() for n, a in amounts.items()}
+            found[type_] = Demand(each, None if wanted is None else wanted.count)
+        for name, amount in found[type_].exact.items():
+            if name not in NAMES[type_] or amount % UNIT or not 0 <= amount < MISSING * UNIT:
+                return None
+    return found

@@ -1,0 +1,140 @@
+"""Which NUMA nodes can give a pod its devices, and which do it best, on many nodes at once.
+
+All sets of NUMA nodes are tried in all states of devices together. The answers are those of `hints` for one
+node, on nodes without reservations and preemption.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, combinations
+from typing import Final
+
+import numpy as np
+
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.row_groups import group
+from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.topology_manager import bitmask
+
+from ..allocation.arrays import Allocation, Answers, allocation_of, feasible
+from ..allocation.requests import Requests
+from ..allocation.sight import Bool, Int64, Sight
+from ..state.columns import DeviceColumns
+from ..state.layout import Layout, counts_by_numa_node, numa_nodes
+from . import hints
+
+_MOST_NUMA_NODES: Final = 5
+"""Nodes with more are left to `hints`: there are 31 sets of 5."""
+
+_NO_HINTS: Final[NUMATopologyHints] = ({}, SUCCESS)
+
+
+def hint_groups(
+    columns: DeviceColumns, nodes: NodeSet, requests: Requests, special: Bool
+) -> NUMAHintGroups | None:
+    """Return hints by group of nodes, of which `special` ones (n,) have none.
+
+    None if arrays cannot decide what the pod requests.
+    """
+    allocation = allocation_of(requests)
+    if allocation is None:
+        return None
+    states, which = columns.states(nodes)
+    groups = _Groups(columns, states, allocation)
+    numbers = np.where(special, -1, groups.numbers[which])
+
+    def check(at: Int64, masks: Int64) -> tuple[Int64, Sequence[Status]]:
+        answers = feasible(columns, nodes.by_row().pick(at), requests, masks)
+        assert answers is not None
+        return answers.keys.astype(np.int64), answers.statuses
+
+    return NUMAHintGroups(numbers, groups.hints, check)
+
+
+class _Groups:
+    """States (s,) by their hints; `numbers` (s,) is -1 for a state that is left to `hints`."""
+
+    def __init__(self, columns: DeviceColumns, states: Int64, allocation: Allocation) -> None:
+        self._columns, self._allocation = columns, allocation
+        self.hints: list[NUMATopologyHints] = [_NO_HINTS]
+        self.numbers = np.where(columns.known.values[states], -1, 0)
+        layouts = columns.layout_id.values[states]
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for number in np.unique(layouts[(self.numbers < 0) & (layouts >= 0)]).tolist():
+            layout = columns.layouts.value_of(number)
+            there = numa_nodes(layout)
+            is_tried = hints.has_preference(there, len(layout))
+            alike.setdefault(there if is_tried else (), []).append(number)
+        for there, of_layouts in alike.items():
+            here = np.flatnonzero((self.numbers < 0) & np.isin(layouts, of_layouts))
+            if not there:
+                self.numbers[here] = 0
+            elif len(there) <= _MOST_NUMA_NODES:
+                self._search(here, states[here], there)
+
+    def _search(self, here: Int64, states: Int64, there: Sequence[int]) -> None:
+        """Find the hints of states whose devices are on some NUMA nodes."""
+        sets = list(chain.from_iterable(combinations(there, size) for size in range(1, len(there) + 1)))
+        masks = [bitmask.of(each) for each in sets]
+        sight = Sight(self._columns, np.repeat(states, len(sets)), np.tile(masks, len(states)))
+        answers, gpus = self._allocation.choose(sight)
+        shape = (len(states), len(sets))
+        enough = self._enough(sight, shape, sets)
+        serves = (answers.keys == 0).reshape(shape) & enough
+        gpus = gpus.reshape(shape)
+        is_best = serves & (gpus == gpus[:, -1:])
+        # What all NUMA nodes together cannot give, no others are asked for.
+        refusals = np.where(enough[:, -1], answers.keys.reshape(shape)[:, -1], len(answers.statuses))
+        bits = np.packbits(np.concatenate([serves, is_best], axis=1), axis=1)
+        groups, first = group((refusals, *bits.T), len(states))
+        self.numbers[here] = np.where(
+            answers.unknown.reshape(shape).any(axis=1), -1, groups + len(self.hints)
+        )
+        for at in first.tolist():
+            self.hints.append(
+                self._hints(masks, serves[at], is_best[at])
+                if refusals[at] == 0
+                else ({}, self._refusal(int(refusals[at]), answers))
+            )
+
+    def _hints(self, masks: Sequence[int], serves: Bool, is_best: Bool) -> NUMATopologyHints:
+        found = list(zip(masks, serves.tolist(), is_best.tolist(), strict=True))
+        smallest = min(mask.bit_count() for mask, is_served, _ in found if is_served)
+        of_type = [
+            NUMATopologyHint(
+                mask, preferred=mask.bit_count() == smallest, score=hints.BEST_SCORE if best else 0
+            )
+            for mask, is_served, best in found
+            if is_served
+        ]
+        return dict.fromkeys(self._allocation.demands, of_type), SUCCESS
+
+    @staticmethod
+    def _refusal(number: int, answers: Answers) -> Status:
+        if number < len(answers.statuses):
+            return answers.statuses[number]
+        return Status.unresolvable(hints.INSUFFICIENT)
+
+    def _enough(self, sight: Sight, shape: tuple[int, int], sets: Sequence[Sequence[int]]) -> Bool:
+        """(s, sets) whether NUMA nodes have as many devices of each type, or none, as are wanted.
+
+        True also where a node has no device of a type at all: that is refused first.
+        """
+        layouts = sight.read(self._columns.layout_id).reshape(shape)[:, 0]
+        numbers, of_state = np.unique(layouts, return_inverse=True)
+        found, lacks = np.ones(shape, np.bool_), np.zeros(shape, np.bool_)
+        for type_, demand in self._allocation.demands.items():
+            there = np.array(
+                [_counts(self._columns.layouts.value_of(number), type_, sets) for number in numbers.tolist()]
+            )[of_state]
+            listed = sight.read(sight.of(type_).count).reshape(shape)
+            wanted = listed if demand.count is None else demand.count
+            found &= (there == 0) | (there >= wanted)
+            lacks |= listed == 0
+        return found | lacks
+
+
+def _counts(layout: Layout, type_: str, sets: Sequence[Sequence[int]]) -> list[int]:
+    """Return how many devices of a type are on each set of NUMA nodes."""
+    counts: Mapping[int, int] = counts_by_numa_node(layout, type_)
+    return [sum(counts.get(node, 0) for node in nodes) for nodes in sets]
