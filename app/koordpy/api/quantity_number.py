@@ -210,6 +210,10 @@ class Quantity:
 
     def __add__(self, other: Quantity) -> Quantity:
         """Sum up. The format is the left one's, or the right one's if the left amount is 0."""
+        if self._scale == other._scale and self._unscaled and not self._big and not other._big:
+            unscaled = self._unscaled + other._unscaled
+            if int64.MIN <= unscaled <= int64.MAX:
+                return Quantity(unscaled, self._scale, self.format)
         format = other.format if self._unscaled == 0 else self.format
         if not self._big and not other._big:
             if other._unscaled == 0:
@@ -236,6 +240,10 @@ class Quantity:
 
     def __sub__(self, other: Quantity) -> Quantity:
         """Subtract. The format is the left one's, or the right one's if the left amount is 0."""
+        if self._scale == other._scale and self._unscaled and not self._big and not other._big:
+            unscaled = self._unscaled - other._unscaled
+            if int64.MIN <= unscaled <= int64.MAX and other._unscaled != int64.MIN:
+                return Quantity(unscaled, self._scale, self.format)
         return self + (-other)
 
     def multiply(self, factor: int) -> tuple[Quantity, bool]:

@@ -34,6 +34,8 @@ def plus(left: Amounts, right: Amounts) -> Quantities:
 
 def minus(left: Amounts, right: Amounts) -> Quantities:
     """Return the difference; a name that only the right list has is negated."""
+    if not right:
+        return dict(left)
     result = {name: amount - right[name] if name in right else amount for name, amount in left.items()}
     for name, amount in right.items():
         if name not in left:

@@ -118,7 +118,7 @@ def is_sidecar(container: Container) -> bool:
 def _resized(pod: Pod) -> dict[str, ContainerStatus]:
     """The statuses that can override a container's requests, by container name; the last of each name."""
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    if all(item.resources is None for item in statuses):
+    if not statuses or all(item.resources is None for item in statuses):
         return {}
     return {item.name: item for item in statuses}
 
@@ -152,6 +152,12 @@ def _of_containers(
 ) -> dict[str, _Amount]:
     """Sum over containers and sidecars, raised to what any init container needs beside earlier sidecars."""
     resized = _resized(pod) if with_status else {}
+    containers = pod.spec.containers
+    if len(containers) == 1 and not pod.spec.init_containers and not resized:  # as most pods
+        only = read(getattr(containers[0].resources, field))
+        for name, amount in defaults.items():
+            only.setdefault(name, amount)
+        return only
     infeasible = bool(resized) and _is_resize_infeasible(pod)
 
     def amounts_of(container: Container, status: ContainerStatus | None) -> dict[str, _Amount]:
@@ -163,7 +169,7 @@ def _of_containers(
         return amounts
 
     total: dict[str, _Amount] = {}
-    for container in pod.spec.containers:
+    for container in containers:
         _add(total, amounts_of(container, resized.get(container.name)))
     if pod.spec.init_containers:
         sidecars: dict[str, _Amount] = {}
