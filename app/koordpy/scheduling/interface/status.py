@@ -6,7 +6,7 @@ refused for the same reason share it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
@@ -106,8 +106,10 @@ class Status:
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Self:
-        """Return the status with the plugin that returned it, unless one is set already."""
-        return self if self.plugin else replace(self, plugin=plugin)
+        """Return the status with the plugin that returned it, unless one is set, or it is Success."""
+        if self.plugin or self.code is Code.SUCCESS:
+            return self
+        return type(self)(self.code, self.reasons, plugin, self.timeout, self.error)
 
 
 SUCCESS = Status()

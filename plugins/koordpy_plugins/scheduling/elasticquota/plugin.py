@@ -132,7 +132,7 @@ class ElasticQuota(
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Check again, since the quota may have changed after filter, and count the pod as used."""
-        status = self.check.check(state.clone(), pod)
+        status = self.check.check(CycleState(), pod)  # what filter saw stays in the state
         if not (status.is_success or status.is_skip):
             return status
         self.trees.reserve(pod)

@@ -128,13 +128,15 @@ class Accounts:
         own = is_own
         for info in chain:
             info.used = not_negative(plus(info.used, delta))
-            info.non_preemptible_used = not_negative(plus(info.non_preemptible_used, non_preemptible))
             if own:
                 info.self_used = not_negative(plus(info.self_used, delta))
-                info.self_non_preemptible_used = not_negative(
-                    plus(info.self_non_preemptible_used, non_preemptible)
-                )
-                own = False
+            if non_preemptible:  # that of most pods is nothing
+                info.non_preemptible_used = not_negative(plus(info.non_preemptible_used, non_preemptible))
+                if own:
+                    info.self_non_preemptible_used = not_negative(
+                        plus(info.self_non_preemptible_used, non_preemptible)
+                    )
+            own = False
         if self.settings.guarantees_usage and chain:
             self._propagate_allocated(chain, masked(delta, self.resource_keys))
         if chain and name in (SYSTEM, DEFAULT):

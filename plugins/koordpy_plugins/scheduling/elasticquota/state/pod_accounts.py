@@ -167,6 +167,8 @@ class PodAccounts(QuotaManager):
         after = _NOTHING if new is None else self.requests(new)
         kept_before = before if old is not None and is_non_preemptible(old) else _NOTHING
         kept_after = after if new is not None and is_non_preemptible(new) else _NOTHING
+        if after is before and kept_after is kept_before:  # as in most updates
+            return _NOTHING, _NOTHING
         return masked(minus(after, before), info.max), masked(minus(kept_after, kept_before), info.max)
 
     def _is_ignored(self, pod: Pod) -> bool:

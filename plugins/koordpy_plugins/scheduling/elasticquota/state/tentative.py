@@ -122,9 +122,10 @@ class TentativeCharges:
 def _count(charge: _Charge, operation: Callable[[Amounts, Amounts], Quantities]) -> None:
     for info in charge.manager.chain(charge.name):
         info.tentative = _without_zeros(operation(info.tentative, charge.amounts))
-        info.non_preemptible_tentative = _without_zeros(
-            operation(info.non_preemptible_tentative, charge.non_preemptible)
-        )
+        if charge.non_preemptible:
+            info.non_preemptible_tentative = _without_zeros(
+                operation(info.non_preemptible_tentative, charge.non_preemptible)
+            )
 
 
 def _without_zeros(amounts: Amounts) -> Quantities:
