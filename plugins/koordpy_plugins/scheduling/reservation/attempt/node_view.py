@@ -3,7 +3,6 @@
 Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go` (restoring).
 """
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,7 +38,8 @@ class NodeView:
         if last is not None and last[0] is nodes and last[1] == moment:
             return last[2]
         pods = PodsWithReservations(table, None if base is None else base.pods, prepared.matches)
-        view = replace(nodes, overlay=Overlay.on_demand(partial(self._amounts, prepared, nodes), pods))
+        overlay = Overlay.on_demand(partial(self._amounts, prepared, nodes), pods)
+        view = NodeSet(table, nodes.names, nodes.rows, overlay)
         if base is None:  # the owner of an overlay may go on changing it
             prepared.last_view = nodes, moment, view
         return view

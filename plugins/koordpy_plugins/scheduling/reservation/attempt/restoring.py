@@ -59,6 +59,9 @@ class Restoring:
         """Return the pod with matched and unmatched reservations, on nodes with any or with candidates."""
         matches, matchable, pod = prepared.matches, self._withheld.matchable, prepared.requirements.pod
         unmatched = self._unmatched(prepared)
+        if not len(unmatched) and not matches:  # nothing is for most pods
+            nothing = ReservationPairs(self._nodes(unmatched), unmatched, [], [])
+            return nothing, nothing
         found = np.flatnonzero(matches.mask(self._table.capacity))
         nodes = self._nodes(np.union1d(found, matchable.row[unmatched]))
         at = np.searchsorted(nodes.rows, matches.rows)
@@ -79,22 +82,19 @@ class Restoring:
 
     def _unmatched(self, prepared: Prepared) -> Int64:
         """(k,) the slots of these reservations on all nodes, by row, then name."""
-        matchable, withheld = self._withheld.matchable, self._withheld
-        slots = np.flatnonzero(matchable.row >= 0)
-        rows = matchable.row[slots]
-        wanted = self._table.present[rows]
-        if prepared.restored is not None:
-            wanted = wanted & prepared.restored[rows]
+        matchable = self._withheld.matchable
         if prepared.reservation is None:
-            wanted = wanted & withheld.used[rows]
+            slots = self._withheld.slots_in_use
+        else:
+            slots = matchable.in_order(np.flatnonzero(matchable.row >= 0).tolist())
+        if not len(slots):
+            return slots
+        rows = matchable.row[slots]
+        wanted = (rows >= 0) & self._table.present[rows]
+        if prepared.restored is not None:
+            wanted &= prepared.restored[rows]
         slots = slots[wanted]
-        slots = slots[~np.isin(slots, prepared.matches.slots)]
-        found = [
-            (int(row), info.name, slot)
-            for row, slot in zip(matchable.row[slots].tolist(), slots.tolist(), strict=True)
-            if (info := matchable.info(slot)).assigned or prepared.reservation is not None
-        ]
-        return np.array([slot for _, _, slot in sorted(found)], np.int64)
+        return slots[~np.isin(slots, prepared.matches.slots)]
 
     def _nodes(self, rows: Int64) -> NodeSet:
         return NodeSet(self._table, [self._table.name_of(row) for row in rows.tolist()], rows)

@@ -5,6 +5,7 @@ reservation, its pods or its node change; the objects in the cache remain the tr
 plain integers the slot says so (`exact` is false), and its object has to be compared instead.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,10 @@ class MatchableReservations:
     def slot_of(self, uid: str) -> int | None:
         """Return the slot of a reservation, None if it is not matchable."""
         return self._slots.get(uid)
+
+    def in_order(self, slots: Iterable[int]) -> Int64:
+        """(k,) slots in use, by row, then name."""
+        return np.array(sorted(slots, key=lambda slot: (self.row[slot], self.info(slot).name)), np.int64)
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the arrays say of each reservation, by UID."""

@@ -39,6 +39,8 @@ class Withheld(DerivedState):
         """UIDs of the reserve pods among the table's hidden pods, by node."""
         self.matchable = MatchableReservations(table)
         """The matchable reservations one by one."""
+        self._refreshed = 0
+        self._in_use: tuple[tuple[int, int], Int64] = ((0, 0), np.zeros(0, np.int64))
         self.follow(Node, lambda node: self.refresh(node.metadata.name))
         cache.on_reservations(lambda _: None, self.matchable.discard)
         cache.on_change(self.refresh)
@@ -101,6 +103,17 @@ class Withheld(DerivedState):
         rows: Int64 = np.flatnonzero(self.held[:, PODS])
         return rows
 
+    @property
+    def slots_in_use(self) -> Int64:
+        """(k,) the slots of matchable reservations with pods, by row, then name; worked out after changes."""
+        version = self._refreshed, self.matchable.version
+        if self._in_use[0] != version:
+            slots = np.flatnonzero(self.matchable.row >= 0)
+            slots = slots[self.used[self.matchable.row[slots]]]
+            found = [slot for slot in slots.tolist() if self.matchable.info(slot).assigned]
+            self._in_use = version, self.matchable.in_order(found)
+        return self._in_use[1]
+
     def conflicting(self, rows: Int64, policy: str) -> Bool:
         """(n,) whether a reservation of this policy cannot be beside the matchable ones of nodes.
 
@@ -112,6 +125,7 @@ class Withheld(DerivedState):
 
     def refresh(self, node_name: str) -> None:
         """Work out the row of a node anew."""
+        self._refreshed += 1
         row = self._table.row_of(node_name)
         infos, matchable = self._cache.on_node.get(node_name, {}), self._cache.matchable.get(node_name, {})
         slots = {uid: self.matchable.put(info, -1 if row is None else row) for uid, info in matchable.items()}
