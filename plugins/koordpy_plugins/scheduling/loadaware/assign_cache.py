@@ -76,12 +76,15 @@ class AssignCache(DerivedState):
             load = self._loads[node_name] = NodeLoad(self._zero)
         uid = pod.metadata.uid
         known = load.pods.get(uid)
-        if known is not None:
-            self._drop(load, uid)
-            if estimate is None and surely_same(known.pod, pod):
-                estimate = known.estimate or self._zero
+        if known is not None and estimate is None and surely_same(known.pod, pod):
+            estimate = known.estimate or self._zero
         assigned = self._assigned(pod, estimate)
-        load.pods[pod.metadata.uid] = assigned
+        if known is not None:
+            if load.counts_alike(known, assigned):  # as when the API server confirms what was reserved
+                load.pods[uid] = assigned
+                return
+            self._drop(load, uid)
+        load.pods[uid] = assigned
         load.count(assigned, 1)
         self._tell(node_name)
 

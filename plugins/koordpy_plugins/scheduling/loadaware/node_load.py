@@ -158,6 +158,16 @@ class NodeLoad:
         for assigned in self.pods.values():
             self.count(assigned, 1)
 
+    def counts_alike(self, known: AssignedPod, assigned: AssignedPod) -> bool:
+        """Return whether a pod that is not measured yet adds the same to the sums as before."""
+        key = assigned.pod.metadata.key
+        return (
+            key not in self.pod_usage
+            and known.pod.metadata.key == key
+            and known.estimate == assigned.estimate
+            and known.prod == assigned.prod
+        )
+
     def count(self, assigned: AssignedPod, sign: int) -> None:
         """Add a pod to the sums (sign 1), or subtract it exactly (-1). Without a metric there are no sums."""
         if self.metric is None:
