@@ -46,6 +46,9 @@ WORKLOADS = 64
 SIGNATURE_BYTES = 4 << 20
 """The budget of the signatures, which have what tenants write."""
 
+SEEN, SEEN_BYTES = 1_024, 250
+"""Signatures that one pod has had so far, of which only hashes are kept, and the bytes of one."""
+
 Score = Callable[[Framework, CycleState, Pod, NodeSet], Scores | None]
 
 
@@ -64,14 +67,14 @@ class Promises(Protocol):
 
 @dataclass(slots=True)
 class _Workload:
-    """The pods of one signature; the first one is evaluated alone, since there may be no second."""
+    """The pods of one signature."""
 
     ranking: Ranking | None = None
     found_at: float = 0.0
     promises: int = 0
     served: int | None = None
     """Pods that the latest evaluation has served so far; None once it has been rated."""
-    left_alone: int = 1
+    left_alone: int = 0
 
 
 class Rankings:
@@ -83,6 +86,8 @@ class Rankings:
         self._nodes, self._clock, self._rng = handle.nodes, handle.clock, handle.rng
         self._workloads: BoundedLru[Hashable, _Workload]
         self._workloads = BoundedLru(name, SIGNATURE_BYTES, max_entries=WORKLOADS)
+        self._seen = BoundedLru[int, bool](f"{name}_seen", SEEN * SEEN_BYTES)
+        """Hashes of signatures that one pod has had so far."""
 
     def take(
         self, whole: Framework, pod: Pod, signature: Hashable, offered: Offered
@@ -92,6 +97,25 @@ class Rankings:
         Returns the ranking and the row of the node, which is skipped from now on unless it is given back.
         """
         workload = self._workload(signature)
+        found = None if workload is None else self._find(workload, whole, pod, offered)
+        counter(BATCH_ATTEMPTS, whole.profile_name, "hint_not_used" if found is None else "hint_used").inc()
+        return found
+
+    def _workload(self, signature: Hashable) -> _Workload | None:
+        """Return the workload of a signature; None for the first pod, since there may be no second."""
+        workload = self._workloads.get(signature)
+        if workload is None:
+            number = hash(signature)
+            if self._seen.get(number) is None:
+                self._seen.put(number, True, SEEN_BYTES)
+                return None
+            workload = _Workload()
+            self._workloads.put(signature, workload, 500 + deep_size(signature, self._workloads.largest))
+        return workload
+
+    def _find(
+        self, workload: _Workload, whole: Framework, pod: Pod, offered: Offered
+    ) -> tuple[Ranking, int] | None:
         found = self._best(workload, offered)
         if found is None and self._is_worthwhile(workload, offered):
             self._forget_old()
@@ -103,19 +127,11 @@ class Rankings:
             else:
                 workload.served = 0
             found = self._best(workload, offered)
-        counter(BATCH_ATTEMPTS, whole.profile_name, "hint_not_used" if found is None else "hint_used").inc()
         if found is not None:
             ranking, row = found
             ranking.take(row)
             workload.served = (workload.served or 0) + 1
         return found
-
-    def _workload(self, signature: Hashable) -> _Workload:
-        workload = self._workloads.get(signature)
-        if workload is None:
-            workload = _Workload()
-            self._workloads.put(signature, workload, 500 + deep_size(signature, self._workloads.largest))
-        return workload
 
     def _forget_old(self) -> None:
         """Drop rankings that are too old to be used, because they are large."""

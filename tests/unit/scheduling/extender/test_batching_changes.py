@@ -153,5 +153,7 @@ def test_signatures_that_were_not_used_for_long_are_forgotten() -> None:
         return len(Looks.seen) == looks
 
     assert [is_served(f"p{i}", 0) for i in range(3)] == [False, False, True]
-    assert not any(is_served("other", kind) for kind in range(1, WORKLOADS + 1))
+    assert not any(is_served("single", kind) for kind in range(1, WORKLOADS + 1))
+    assert is_served("next", 0)  # pods of which there is only one take nobody's place
+    assert not any(is_served("second", kind) for kind in range(1, WORKLOADS + 1))
     assert not is_served("late", 0)
