@@ -211,21 +211,29 @@ class SchedulingQueue:
 
     # --- cluster events --------------------------------------------------------------------------
 
-    def move_all(self, *, but: str = "") -> None:
-        """Move every unschedulable pod (except `but`) back: something in the cluster changed."""
+    def move_all(self, *, but: str = "") -> bool:
+        """Move every unschedulable pod (except `but`) back: something in the cluster changed.
+
+        Return whether any was moved.
+        """
         self._changes += 1
-        self._reactivate_all([uid for uid in self._unschedulable if uid != but])
-        self._reactivate_all(list(self._gated))
+        moved = [uid for uid in self._unschedulable if uid != but]
+        return self._reactivate_all([*moved, *self._gated])
 
-    def placed(self) -> None:
-        """Record that a pod was placed: only pods that may fit because of that are moved back."""
+    def placed(self) -> bool:
+        """Record that a pod was placed: only pods that may fit because of that are moved back.
+
+        Return whether any was moved.
+        """
         self._placements += 1
-        helped = [uid for uid in self._unschedulable if self._entries[uid].placements_help]
-        self._reactivate_all(helped)
+        return self._reactivate_all(
+            [uid for uid in self._unschedulable if self._entries[uid].placements_help]
+        )
 
-    def _reactivate_all(self, uids: list[str]) -> None:
+    def _reactivate_all(self, uids: list[str]) -> bool:
         for uid in uids:
             self._reactivate(self._entries[uid])
+        return bool(uids)
 
     def activate(self, uid: str) -> None:
         """Retry a waiting pod at once, regardless of its reason; a pod in flight, if its attempt fails."""

@@ -20,7 +20,7 @@ GATHERED_SECONDS = 5.0
 class ClusterEvents:
     """Follows nodes, pods and all other types that plugins follow, as a context manager.
 
-    It moves unschedulable pods of a queue back, and calls `on_change` after that.
+    It moves unschedulable pods of a queue back, and calls `on_change` after that if there were any.
     """
 
     def __init__(self, cluster: Cluster, queue: SchedulingQueue, on_change: Callable[[], None]) -> None:
@@ -57,8 +57,8 @@ class ClusterEvents:
         self._following.append((store, store.subscribe(add, update, delete, replay=False)))
 
     def _changed(self, _: KubeObject | None = None) -> None:
-        self._queue.move_all()
-        self._on_change()
+        if self._queue.move_all():
+            self._on_change()
 
     def _gather(self, _: KubeObject) -> None:
         if self._gathering is None:
@@ -93,5 +93,5 @@ class ClusterEvents:
             self._changed()
 
     def _placed(self) -> None:
-        self._queue.placed()
-        self._on_change()
+        if self._queue.placed():
+            self._on_change()

@@ -129,8 +129,8 @@ class ReservationScheduler:
 
     def move_all(self, event: ClusterEvent) -> None:
         """Retry every unschedulable reserve pod."""
-        self.queue.move_all()
-        self._wake.set()
+        if self.queue.move_all():
+            self._wake.set()
 
     # --- lifecycle -------------------------------------------------------------------------------
 
