@@ -15,6 +15,7 @@ from koordpy.api.quantity import QuantityError, from_wire
 from koordpy.api.resources import pod_requests
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
+from koordpy.lib import go_json
 
 from .finding import Area, Finding
 from .installation import Installation
@@ -88,7 +89,8 @@ def topologies(nodes: Iterable[Node], known: Iterable[NodeResourceTopology]) -> 
     if wanting:
         yield AREA.problem(
             _names(wanting),
-            "a label asks for a CPU bind or NUMA policy, and the NodeResourceTopology has no CPU topology: "
+            "a label asks for a CPU bind or NUMA policy, and the NodeResourceTopology has no CPU topology "
+            "that can be read: "
             "pods that need it are refused there",
             "let the node agent report it (gate NodeTopologyReport), or remove the label",
         )
@@ -109,9 +111,14 @@ def topologies(nodes: Iterable[Node], known: Iterable[NodeResourceTopology]) -> 
 
 
 def _has_cpus(topology: NodeResourceTopology | None) -> bool:
-    return topology is not None and bool(
-        topology.metadata.annotations.get(extension.ANNOTATION_NODE_CPU_TOPOLOGY)
-    )
+    """Return whether there is a CPU topology that can be read, with CPUs."""
+    annotations = {} if topology is None else topology.metadata.annotations
+    try:
+        text = annotations.get(extension.ANNOTATION_NODE_CPU_TOPOLOGY, "null")
+        document = go_json.members(go_json.parse(text), "value")
+        return bool(go_json.array(document.get("detail"), "detail"))
+    except ValueError:
+        return False
 
 
 def _kubelet_policy(topology: NodeResourceTopology) -> str:

@@ -45,7 +45,7 @@ def parse_koordinator(text: str) -> frozenset[int]:
     """Read a CPU list as Koordinator reads those of annotations. Raises ValueError with its message.
 
     Blanks are errors, a reversed range is empty, and a range ends at `LAST_OF_RANGE` at most. Lists whose
-    parts name hundreds of thousands of CPUs, repeated ones included, are refused, too. Source: Koordinator,
+    parts name more than `MOST_CPUS` CPUs, repeated ones included, are refused, too. Source: Koordinator,
     `pkg/util/cpuset/cpuset.go` (`Parse`).
     """
     cpus: set[int] = set()
@@ -60,7 +60,7 @@ def parse_koordinator(text: str) -> frozenset[int]:
             if high > LAST_OF_RANGE:
                 raise ValueError(f"end {high} exceed the maximum available CPU count: {LAST_OF_RANGE}")
         named += max(high - low + 1, 0)
-        if named > _MOST_NAMED:
+        if named > MOST_CPUS:
             raise ValueError(f"not a CPU list: {_shown(text)}: too many CPUs")
         cpus.update(range(low, high + 1))
     return frozenset(cpus)

@@ -39,7 +39,10 @@ def test_nodes_with_their_topology_have_no_findings() -> None:
     assert told(topologies([node("a", labels=labels)], [topology("a")])) == []
 
 
-@pytest.mark.parametrize("annotations", [None, {"node.koordinator.sh/cpu-topology": ""}])
+@pytest.mark.parametrize(
+    "annotations",
+    [None, *({"node.koordinator.sh/cpu-topology": text} for text in ("", "{", "[" * 5000, '{"detail":[]}'))],
+)
 def test_a_policy_without_cpus_is_a_problem(annotations: dict[str, str] | None) -> None:
     labels = {extension.LABEL_NODE_NUMA_TOPOLOGY_POLICY: "SingleNUMANode"}
     known = [] if annotations is None else [topology("a", **annotations)]

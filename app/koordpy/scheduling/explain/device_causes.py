@@ -63,6 +63,12 @@ _MEANINGS: Final = (
         "request whole CPUs, or remove the bind policy from the annotation resource-spec",
     ),
     (
+        "the requested CPUs must be at most",
+        "CPUsTooMany",
+        "the pod requests more CPUs than can be counted, which kube-scheduler takes for another number",
+        "correct the request",
+    ),
+    (
         "not enough cpus available to satisfy request",
         "CPUsBound",
         "nodes have the CPUs, but other pods are bound to too many of them, or they are reserved on the node",

@@ -34,6 +34,7 @@ from .state.ledger import CPULedger
 from .state.pod_allocation import PodAllocation
 
 _NO_CPUS: Final[frozenset[int]] = frozenset()
+_NOTHING: Final = ResourceStatus().text()
 
 
 class Commit:
@@ -138,6 +139,16 @@ class Commit:
         pod_state.allocation = None
         self._ledger.release(node_name, pod.metadata.uid)
         return True
+
+    @staticmethod
+    def disclaim(pod: Pod, binding: Binding) -> None:
+        """Write that nothing was allocated to a pod whose annotation says otherwise.
+
+        It may be a copy of a pod that ran elsewhere, or ask for CPUs that others have. Koordinator leaves the
+        annotation, and counts it.
+        """
+        if pod.metadata.annotations.get(extension.ANNOTATION_RESOURCE_STATUS, _NOTHING) != _NOTHING:
+            binding.annotations[extension.ANNOTATION_RESOURCE_STATUS] = _NOTHING
 
     def annotate(self, case: Case, annotations: Mapping[str, str], binding: Binding) -> Status:
         """Write what was allocated; `annotations` are those of the pod or Reservation."""

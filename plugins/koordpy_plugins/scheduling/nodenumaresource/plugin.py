@@ -365,8 +365,11 @@ class NodeNUMAResource(
         self, state: CycleState, pod: Pod, annotations: Mapping[str, str], node_name: str, binding: Binding
     ) -> Status:
         found, status = pod_state.read(state)
-        if not status.is_success or found.is_skipped or found.allocation is None:
+        if not status.is_success:
             return status
+        if found.is_skipped or found.allocation is None:
+            self._commit.disclaim(pod, binding)
+            return SUCCESS
         node = self._node(node_name)
         if node is None:
             return Status.failed(f'getting node "{node_name}" from Snapshot: not found')

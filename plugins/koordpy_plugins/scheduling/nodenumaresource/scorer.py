@@ -37,6 +37,7 @@ class Scorer:
         """Return 0 to 100 for what is requested already, what there is, and what the pod requests.
 
         Extended resources that the pod does not request, and resources that there are not, do not count.
+        Amounts that no node has, of absurd ratios, score 0 or 100.
         """
         total = weights = 0
         for name, weight in self.weights.items():
@@ -45,7 +46,7 @@ class Scorer:
                 continue
             total += weight * self._of_resource(requested(name) + wanted, capacity)
             weights += weight
-        return total // weights if weights else 0
+        return max(0, min(total // weights, MAX_NODE_SCORE)) if weights else 0
 
     @staticmethod
     def counts(name: str, wanted: int) -> bool:

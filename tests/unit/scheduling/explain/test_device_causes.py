@@ -72,6 +72,7 @@ def test_an_absent_provider_of_isolation_is_named(nodes: tuple[str, str], part: 
         ("node(s) invalid CPU Topology", "CPUTopologyMissing"),
         ("not enough cpus available to satisfy request", "CPUsBound"),
         ("Insufficient NUMA cpu", "NUMANodesFull"),
+        ("the requested CPUs must be at most 9223372036854775", "CPUsTooMany"),
         ("node(s) Insufficient NUMA Node resources", "NUMANodesFull"),
         ("node(s) missing GPU Partition Table", "GPUPartitionsMissing"),
         ("node(s) Device Joint-Allocate rules violation", "JointAllocationImpossible"),

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator
 
 from koordpy.lib.bounded_cache import cached, text_size
 
-_WIDTH = 64
+WIDTH = 64
+"""NUMA nodes have smaller ids than this."""
 
 
 def of(numa_nodes: Iterable[int]) -> int:
     """Return the mask of some NUMA nodes. Raises ValueError for an id that is not in 0..63."""
     mask = 0
     for numa_node in numa_nodes:
-        if not 0 <= numa_node < _WIDTH:
-            raise ValueError(f"NUMA node {numa_node}: expected an id from 0 to {_WIDTH - 1}")
+        if not 0 <= numa_node < WIDTH:
+            raise ValueError(f"NUMA node {numa_node}: expected an id from 0 to {WIDTH - 1}")
         mask |= 1 << numa_node
     return mask
 
@@ -42,7 +43,7 @@ def text(mask: int | None) -> str:
     """
     if mask is None:
         return "<nil>"
-    for shift in range(_WIDTH - 2, 0, -2):
+    for shift in range(WIDTH - 2, 0, -2):
         if mask > 1 << shift:
             return format(mask, f"0{shift + 2}b")
     return format(mask, "02b")

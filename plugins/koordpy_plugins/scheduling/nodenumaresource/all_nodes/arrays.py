@@ -24,7 +24,7 @@ from ..cpus import policies
 from ..cpus.accumulator import NOT_ENOUGH
 from ..filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLICT
 from ..scorer import Scorer, amounts_of
-from ..state.columns import NUMA_POLICIES, CPUColumns, CPURows
+from ..state.columns import LARGEST, NUMA_POLICIES, CPUColumns, CPURows
 from .numa_policies import AskOthers, Demands, NUMAArrays
 from .other_hints import key_of
 from .scores import of_nodes, scores
@@ -79,6 +79,8 @@ class Arrays:
         ask: AskOthers,
     ) -> Filtered:
         """Filter nodes for a pod without a designated allocation; `special` nodes are evaluated alone."""
+        if pod.milli_cpu > LARGEST:
+            return Filtered(np.zeros(len(nodes), np.int64), [SUCCESS], np.ones(len(nodes), np.bool_))
         rows = self._columns.of(nodes)
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
@@ -132,6 +134,8 @@ class Arrays:
 
         `special` nodes with a NUMA policy are among these.
         """
+        if pod.milli_cpu > LARGEST:
+            return np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
         rows = self._columns.of(nodes)
         merged, _ = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)

@@ -10,11 +10,11 @@ from koordpy.api import reservation_affinity, resource_spec, resource_status
 from koordpy.api.core import Pod
 from koordpy.api.extension import CPU, LABEL_PRE_ALLOCATION_REQUIRED
 from koordpy.api.qos import PriorityClass, QoSClass, priority_class, qos_class_raw
-from koordpy.api.quantity import ZERO
+from koordpy.api.quantity import ZERO, Quantity
 from koordpy.api.resource_amounts import is_zero
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
-from koordpy.lib import cpuset
+from koordpy.lib import cpuset, int64
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
@@ -25,6 +25,7 @@ from .preemptible import NodePreemptible
 
 NAME: Final = "NodeNUMAResource"
 NOT_WHOLE_CPUS: Final = "the requested CPUs must be integer"
+TOO_MANY_CPUS: Final = f"the requested CPUs must be at most {int64.MAX // 1000}"
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class PodState:
 POD_STATE: Final[StateKey[PodState]] = StateKey(NAME)
 
 _SKIPPED: Final = PodState(is_skipped=True)
+_MOST_CPU: Final = Quantity.of_milli(int64.MAX)
 
 
 def read(state: CycleState) -> tuple[PodState, Status]:
@@ -84,7 +86,8 @@ def parse(pod: Pod, default_policy: str, *, is_designated: bool) -> tuple[PodSta
     """Return what a pod asks for, or a skipped state, and why it cannot be scheduled.
 
     `is_designated` is whether the pod has a scheduling hint to get again what its annotation names. A broken
-    annotation is an Error, as in Koordinator, where an unreadable list of CPUs ends the process.
+    annotation is an Error, as in Koordinator, where an unreadable list of CPUs ends the process. CPUs whose
+    thousandths do not fit 64 bits are refused; in Koordinator they wrap, possibly to no CPU at all.
     """
     try:
         spec = resource_spec.of(pod.metadata.annotations)
@@ -99,7 +102,10 @@ def parse(pod: Pod, default_policy: str, *, is_designated: bool) -> tuple[PodSta
         designated = _designated(pod) if is_designated else None
     except ValueError as error:
         return _SKIPPED, Status.unresolvable(str(error))
-    milli = requests.get(CPU, ZERO).milli_value()
+    cpu = requests.get(CPU, ZERO)
+    milli = cpu.milli_value()
+    if cpu > _MOST_CPU:
+        return _SKIPPED, Status.unresolvable(TOO_MANY_CPUS)
     parsed = PodState(
         requests=requests,
         num_cpus=milli // 1000,

@@ -37,8 +37,11 @@ BIND_POLICIES: Final = (policies.NODE_NONE, policies.NODE_FULL_PCPUS_ONLY, polic
 NUMA_POLICIES: Final = ("", "BestEffort", "Restricted", "SingleNUMANode")
 """Columns of policies have positions in these."""
 
-_LARGEST: Final = 1 << 52
+LARGEST: Final = 1 << 52
 """Amounts beyond this might overflow in scores of NUMA nodes."""
+
+_MOST_AMPLIFIED: Final = 1024.0
+"""Amounts times larger ratios might overflow."""
 
 Float = NDArray[np.float64]
 Int32 = NDArray[np.int32]
@@ -144,6 +147,8 @@ class CPUColumns(DerivedState):
             exact = exact and set(topology.nodes) <= _NUMBERED
             self._set(self.flags, row, "is_regular", topology.is_regular)
             self._write_cpus(row, options, allocation or _NOTHING)
+        ratio = (options.amplification_ratios or {}).get(extension.CPU, 0.0)
+        exact = exact and max(of_node, ratio) <= _MOST_AMPLIFIED
         self._set(self.flags, row, "exact", exact)
         self._set(self.flags, row, "has_topology", topology is not None)
         self._set(self.flags, row, "is_valid", options.is_valid)
@@ -151,9 +156,8 @@ class CPUColumns(DerivedState):
         self._set(self.numbers, row, "bind_policy", BIND_POLICIES.index(bind))
         self._set(self.numbers, row, "numa_policy", NUMA_POLICIES.index(policy))
         self._set(self.numbers, row, "cpus_per_core", topology.cpus_per_core if topology is not None else 0)
-        ratio = (options.amplification_ratios or {}).get(extension.CPU, 0.0)
-        self._set(self.ratios, row, "node_ratio", of_node)
-        self._set(self.ratios, row, "ratio", ratio)
+        for name, value in (("node_ratio", of_node), ("ratio", ratio)):
+            self._set(self.ratios, row, name, value if 0 <= value <= _MOST_AMPLIFIED else 0.0)
         imposes = bind != policies.NODE_NONE or policy or of_node > 1 or ratio > 1
         self._set(self.flags, row, "is_plain", exact and readable and not imposes)
 
@@ -256,7 +260,7 @@ class CPURows:
     def ratio(self, name: str) -> Float:
         """(n,) of cpu: `node_ratio` in the node's annotation, or `ratio`, by which its zones are amplified.
 
-        0 where there is none.
+        0 where there is none, or a negative one; also for ratios that no exact row has.
         """
         ratios: Float = self._columns.ratios[name].values.take(self._rows)
         return ratios
@@ -330,4 +334,4 @@ def whole_amount(resource: str, amount: Quantity) -> int | None:
     else:
         number = amount.value()
         exact = Quantity.of(number)
-    return number if exact == amount and abs(number) <= _LARGEST else None
+    return number if exact == amount and abs(number) <= LARGEST else None

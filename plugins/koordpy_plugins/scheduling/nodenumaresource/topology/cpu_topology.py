@@ -5,11 +5,16 @@ Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/cpu_topology.go`.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from koordpy.api import extension
-from koordpy.lib import go_json
+from koordpy.lib import cpuset, go_json
 from koordpy.lib.bounded_cache import cached
+
+MOST_CPUS: Final = cpuset.LAST_OF_RANGE + 1
+"""CPUs have smaller ids: a pod's annotation with others could not be read again."""
+
+_MOST_TEXT: Final = 1 << 20
 
 
 class CPU(NamedTuple):
@@ -118,20 +123,27 @@ NO_TOPOLOGY = CPUTopology(())
 def of_annotations(annotations: Mapping[str, str]) -> CPUTopology:
     """Return the topology in the annotations of a NodeResourceTopology, an invalid one if there is none.
 
-    Raises ValueError.
+    Raises ValueError, also for more than `MOST_CPUS` CPUs, or other ids than these: what a node reports costs
+    no more than that.
     """
     text = annotations.get(extension.ANNOTATION_NODE_CPU_TOPOLOGY)
-    return NO_TOPOLOGY if text is None else _parsed(text)
+    if text is None:
+        return NO_TOPOLOGY
+    try:
+        if len(text) > _MOST_TEXT:
+            raise ValueError(f"{len(text)} characters: expected at most {_MOST_TEXT}")
+        return _parsed(text)
+    except ValueError as error:
+        raise ValueError(f"annotation {extension.ANNOTATION_NODE_CPU_TOPOLOGY}: {error}") from None
 
 
 @cached("cpu_topologies", 16 << 20)
 def _parsed(text: str) -> CPUTopology:
-    try:
-        document = go_json.members(go_json.parse(text), "value")
-        detail = go_json.array(document.get("detail"), "detail") or []
-        return CPUTopology(_cpu(item, f"detail[{at}]") for at, item in enumerate(detail))
-    except ValueError as error:
-        raise ValueError(f"annotation {extension.ANNOTATION_NODE_CPU_TOPOLOGY}: {error}") from None
+    document = go_json.members(go_json.parse(text), "value")
+    detail = go_json.array(document.get("detail"), "detail") or []
+    if len(detail) > MOST_CPUS:
+        raise ValueError(f"{len(detail)} CPUs: expected at most {MOST_CPUS}")
+    return CPUTopology(_cpu(item, f"detail[{at}]") for at, item in enumerate(detail))
 
 
 def _cpu(item: object, place: str) -> CPU:
@@ -139,4 +151,6 @@ def _cpu(item: object, place: str) -> CPU:
     socket, node, core, cpu = (
         go_json.integer(members.get(name), f"{place}.{name}", 32) for name in ("socket", "node", "core", "id")
     )
+    if not 0 <= cpu < MOST_CPUS:
+        raise ValueError(f"{place}.id: {cpu}: expected a CPU from 0 to {MOST_CPUS - 1}")
     return CPU.of(socket, node, core, cpu)

@@ -13,6 +13,7 @@ from koordpy.api.koordinator import NodeResourceTopology, Zone
 from koordpy.api.quantity import Quantity, from_wire
 from koordpy.api.resource_list import Quantities
 from koordpy.lib import cpuset, go_json, int64
+from koordpy.scheduling.toolkit.topology_manager import bitmask
 
 from .cpu_topology import NO_TOPOLOGY, CPUTopology, of_annotations
 
@@ -28,6 +29,9 @@ _POLICIES: Final = {
     "Restricted": "Restricted",
     "SingleNUMANodePodLevel": "SingleNUMANode",
 }
+MOST_RESOURCES: Final = 128
+"""A zone with more resources than this is left out."""
+
 _NO_CPUS: Final[frozenset[int]] = frozenset()
 
 
@@ -160,12 +164,15 @@ def _log(name: str, error: ValueError) -> None:
 
 def _zone_number(text: str) -> int:
     number = int64.parse(text)
-    if number is None:
-        raise ValueError(f"zone {_ZONE}{text[:80]}: expected a number after {_ZONE}")
+    if number is None or not 0 <= number < bitmask.WIDTH:
+        raise ValueError(f"zone {_ZONE}{text[:80]}: expected a number from 0 to {bitmask.WIDTH - 1}")
     return number
 
 
 def _amounts(zone: Zone) -> Quantities:
+    if len(zone.resources) > MOST_RESOURCES:
+        count = len(zone.resources)
+        raise ValueError(f"zone {zone.name}: {count} resources: expected at most {MOST_RESOURCES}")
     return {each.name: from_wire(each.allocatable) for each in zone.resources}
 
 
@@ -196,9 +203,13 @@ def _kubelet_policy(annotations: Mapping[str, str]) -> KubeletPolicy:
 
 
 def _pod_cpus(annotations: Mapping[str, str]) -> frozenset[int]:
-    """The CPUs that kubelet gave to pods; single entries with invalid CPUs are skipped."""
+    """The CPUs that kubelet gave to pods; single entries with invalid CPUs are skipped.
+
+    Raises ValueError also for more than `cpuset.MOST_CPUS` CPUs, repeated ones included.
+    """
     name = extension.ANNOTATION_NODE_POD_CPU_ALLOCS
     cpus: set[int] = set()
+    named = 0
     for at, item in enumerate(go_json.array(_document(annotations, name), name) or []):
         place = f"{name}[{at}]"
         members = go_json.members(item, place)
@@ -209,9 +220,13 @@ def _pod_cpus(annotations: Mapping[str, str]) -> frozenset[int]:
         managed = go_json.boolean(members.get("managedbykubelet"), f"{place}.managedByKubelet")
         if managed and uid:
             try:
-                cpus |= cpuset.parse_koordinator(text)
+                of_pod = cpuset.parse_koordinator(text)
             except ValueError:
                 continue
+            named += len(of_pod)
+            if named > cpuset.MOST_CPUS:
+                raise ValueError(f"{place}: too many CPUs")
+            cpus |= of_pod
     return frozenset(cpus)
 
 

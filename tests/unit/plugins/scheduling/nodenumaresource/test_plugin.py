@@ -1,5 +1,6 @@
 """NodeNUMAResource in cycles of real profiles: what pods get, when they are refused, and what is released."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,9 +10,11 @@ from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.reservation import Reservation
+from koordpy.api.resource_status import ResourceStatus
 from koordpy.api.resource_status import of as status_of
 from koordpy.api.scheme import decode, encode
 from koordpy.lib import cpuset
+from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import Code
@@ -202,6 +205,43 @@ def test_a_pod_without_requests_is_skipped() -> None:
     assert status.is_success
     assert "NodeNUMAResource" in state.skip_filter
     assert written(plugin, state, pod) == {}
+
+
+@pytest.mark.parametrize("pod", [bound_pod("p", qos="LS"), bound_pod("p", "0", qos="LS"), bound_pod("p")])
+def test_what_an_annotation_says_before_the_bind_is_not_kept(pod: Pod) -> None:
+    claimed = json.dumps({"cpuset": "0-15", "numaNodeResources": [{"node": 0, "resources": {"cpu": "8"}}]})
+    document = json.loads(encode(pod))
+    document["metadata"]["annotations"] = {extension.ANNOTATION_RESOURCE_STATUS: claimed}
+    claiming = decode(Pod, document)
+    made, plugin = profile(cluster_of("a"))
+    state, status = reserved(made, claiming)
+    assert status.is_success
+    is_bound = claiming.metadata.labels[extension.LABEL_POD_QOS] == "LSR"
+    assert allocated(plugin, state, claiming) == ResourceStatus("0-1" if is_bound else "")
+
+
+def test_a_reservation_holds_no_cpus_of_the_pod_that_its_template_copies() -> None:
+    claimed = {extension.ANNOTATION_RESOURCE_STATUS: '{"cpuset":"0-15"}'}
+    info = ReservationInfo(
+        decode(
+            Reservation,
+            {
+                "metadata": {"name": "r", "uid": "uid-r"},
+                "spec": {
+                    "template": {
+                        "metadata": {"annotations": claimed},
+                        "spec": json.loads(encode(bound_pod("p", qos="LS")))["spec"],
+                    }
+                },
+            },
+        )
+    )
+    made, plugin = profile(cluster_of("a"))
+    state, status = reserved(made, info.pod)
+    assert status.is_success
+    binding = Binding(info.pod, "a")
+    assert asyncio.run(plugin.pre_bind_reservation(state, info, "a", binding)).is_success
+    assert binding.annotations == {extension.ANNOTATION_RESOURCE_STATUS: "{}"}
 
 
 class TestDesignated:

@@ -2,7 +2,12 @@ import pytest
 
 from koordpy.api import extension
 from koordpy.api.quantity import Format, Quantity, parse
-from koordpy_plugins.scheduling.nodenumaresource.topology.options import KubeletPolicy, amplified, of
+from koordpy_plugins.scheduling.nodenumaresource.topology.options import (
+    MOST_RESOURCES,
+    KubeletPolicy,
+    amplified,
+    of,
+)
 
 from ..machines import detail, nrt
 
@@ -78,7 +83,8 @@ def test_a_zone_without_cpu_has_nothing_taken_from_it():
 
 @pytest.mark.parametrize(
     ("name", "node"),
-    [("node-3", 3), ("x-node-4", 4), ("node-+5", 5), ("node--1", -1), ("node-", None), ("node-1node-2", None),
+    [("node-3", 3), ("x-node-4", 4), ("node-+5", 5), ("node-63", 63),
+     ("node--1", None), ("node-64", None), ("node-", None), ("node-1node-2", None),
      ("numa-1", None), ("node-1 ", None), ("node-1_0", None)],
 )  # fmt: skip
 def test_numa_nodes_are_numbered_by_the_names_of_zones(name, node):
@@ -149,3 +155,22 @@ def test_zones_whose_object_has_ratios_are_amplified_already(text, is_amplified)
 def test_ratios_of_the_node_that_cannot_be_read_are_an_error():
     with pytest.raises(ValueError, match="failed to unmarshal node resource amplification ratio: "):
         amplified(of(nrt()), {extension.ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO: "{"})
+
+
+def test_a_zone_with_more_resources_than_it_may_have_is_left_out():
+    allowed = {f"r{at}": "1" for at in range(MOST_RESOURCES)}
+    problems = []
+    options = of(
+        nrt(zones={"node-0": allowed, "node-1": {**allowed, "cpu": "1"}}), lambda *said: problems.append(said)
+    )
+    assert options.numa_nodes == (0,)
+    assert [str(error) for _, error in problems] == ["zone node-1: 129 resources: expected at most 128"]
+
+
+def test_kubelets_cpus_of_pods_count_unless_they_name_more_than_a_machine_can_have():
+    def reserved(cpus, count):
+        allocs = [{"uid": "u", "cpuset": cpus, "managedByKubelet": True}] * count
+        return of(nrt(cpus=CPUS, pod_cpu_allocs=allocs), lambda *_: None).reserved_cpus
+
+    assert reserved("0-4095", 16) == frozenset(range(4096))
+    assert reserved("0-4095", 17) == frozenset()
