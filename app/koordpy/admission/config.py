@@ -40,6 +40,7 @@ DEFAULT_HANDLERS: Final = (
     "validate-pod.EvaluateQuota",
     "validate-pod.DeviceResource",
     "validate-pod.EnhancedValidation",
+    "validate-pod.PodAllocation",
     "validate-pod-binding.BindingAdmission",
     "mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.ElasticQuota",
     "validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.ElasticQuota",
@@ -47,7 +48,7 @@ DEFAULT_HANDLERS: Final = (
     "validate-node.SLOConfig",
     "validate-configmap.SLOControllerConfig",
 )
-"""The in-tree handlers, in Koordinator's order; DeviceEnvironment is koordpy's own."""
+"""The in-tree handlers, in Koordinator's order; DeviceEnvironment and PodAllocation are koordpy's own."""
 
 
 class AdmissionConfig(ConfigModel):

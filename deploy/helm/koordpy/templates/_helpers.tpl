@@ -256,6 +256,7 @@ rules:
 - PodDeviceEnvironment
 - PodMutatingWebhook
 - PodValidatingWebhook
+- ProtectPodAllocation
 - ReplaceResourcesTransformer
 - ReservationMutatingWebhook
 - SupportParentQuotaSubmitPod
