@@ -12,6 +12,9 @@ DIRTY: Final[Mapping[str, str]] = {
     "tests/e2e/test_audited_planes.py::test_one_that_is_dirty_on_purpose_fails_none": (
         "that the books of such a control plane may be dirty is what is tested"
     ),
+    "tests/faults/test_claimed_cpus.py::test_claims_of_pods_that_no_scheduler_placed_break_nothing": (
+        "pods that claim the same CPUs without a scheduler are what is tested"
+    ),
     "tests/faults/test_failover.py::test_without_the_fence_something_is_allocated_twice": (
         "that something is allocated twice without the fence between replicas is what is tested"
     ),

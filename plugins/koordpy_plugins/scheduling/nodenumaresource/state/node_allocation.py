@@ -14,7 +14,7 @@ from typing import Final
 from koordpy.api import extension
 from koordpy.api.amplification import amplify
 from koordpy.api.quantity import ZERO, Quantity
-from koordpy.api.resource_amounts import Amounts, is_zero, minus_not_negative, plus
+from koordpy.api.resource_amounts import Amounts, is_zero, minus, minus_not_negative, plus
 from koordpy.api.resource_list import Quantities
 from koordpy.scheduling.toolkit.topology_manager.policy import NumaNodeStatus
 
@@ -118,7 +118,12 @@ class NodeAllocation:
         return allocation
 
     def _subtract(self, node: int, amounts: Amounts) -> None:
-        left = minus_not_negative(self.allocated_resources.get(node, {}), amounts)
+        """Leave the sum of what the other pods have.
+
+        It may be negative, as annotations may be. Koordinator raises such a sum to 0, and then keeps what
+        no pod has when the pod with negative amounts goes.
+        """
+        left = minus(self.allocated_resources.get(node, {}), amounts)
         if len(left) > MOST_TRACES:
             left = {name: amount for name, amount in left.items() if not amount.is_zero}
         if is_zero(left) and len(self.allocated_resources) > MOST_TRACES:

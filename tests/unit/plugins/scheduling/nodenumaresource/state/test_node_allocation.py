@@ -1,3 +1,6 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from koordpy.api.quantity import parse
 from koordpy_plugins.scheduling.nodenumaresource.cpus.accumulator import AllocatedCPU
 from koordpy_plugins.scheduling.nodenumaresource.state.node_allocation import MOST_TRACES, NodeAllocation
@@ -157,3 +160,24 @@ def test_traces_are_bounded():
         state.release("a")
     assert len(state.allocated_resources) <= MOST_TRACES + 1
     assert len(state.allocated_resources[0]) <= MOST_TRACES
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(-3, 3), st.integers(0, 1)), max_size=12)
+)
+def test_amounts_are_the_sums_of_the_pods_that_are_there_also_of_negative_ones(changes):
+    state = node()
+    there = {}
+    for uid, amount, zone in changes:
+        if amount is None:
+            state.release(uid)
+            there.pop(uid, None)
+        else:
+            there[uid] = allocation(uid, **{f"n{zone}": {"cpu": str(amount)}})
+            state.update(there[uid])
+    rebuilt = node(*there.values()).allocated_resources
+    shown = [
+        {zone: found["cpu"].value() for zone, found in each.items() if not found["cpu"].is_zero}
+        for each in (state.allocated_resources, rebuilt)
+    ]
+    assert shown[0] == shown[1]
