@@ -136,10 +136,80 @@ _MEANINGS: Final = (
         "request what a template has; the ConfigMap is gpuSharedResourceTemplatesConfig of DeviceShareArgs",
     ),
     (
+        "Insufficient Topology Scoped GPU Devices",
+        "GPUTopologyScopeFull",
+        "no topology scope of the kind that the pod requires (PCIe, NUMANode, Node) has enough free GPUs; "
+        "the scope Device never has",
+        "wait, or require a wider scope (requiredTopologyScope of the hint), or none",
+    ),
+    (
+        "node(s) Unsupported Multi-Shared GPU",
+        "GPUSharesApart",
+        "the pod has shares of several GPUs (gpu.shared) and requires a topology scope, which only whole "
+        "GPUs and the share of one GPU can have",
+        "drop requiredTopologyScope from the pod's hint, or request whole GPUs",
+    ),
+    (
+        " VirtualFunctions",
+        "VirtualFunctionsMissing",
+        "the pod selects virtual functions (vfSelector), and the Device of nodes lists none",
+        "let the node agent report them, or drop vfSelector from the pod's hint",
+    ),
+    (
+        "node(s) Insufficient primary device",
+        "JointAllocationImpossible",
+        "nodes have no free device of the first type that the annotation device-joint-allocate names",
+        "wait, or name another type first",
+    ),
+    (
+        "Designated Allocation Lack NUMA Node ID",
+        "DesignatedDevicesUnknown",
+        "the pod is bound to recorded devices (annotation device-allocated), and the Device of nodes does "
+        "not say on which NUMA nodes they are",
+        "let the node agent report the topology of the devices, or remove the annotation",
+    ),
+    (
+        "fillGPUTotalMem failed",
+        "DesignatedDevicesUnknown",
+        "what was chosen for the pod, or recorded on it, has a GPU that the node does not list as healthy",
+        "compare the annotation device-allocated, and the partition table, with the node's Device",
+    ),
+    (
         "invalid resource device requests",
         "DeviceRequestInvalid",
         "the requests are no combination that allocates devices",
         "see the combinations in docs/devices.md",
+    ),
+    (
+        "invalid resource unit",
+        "DeviceRequestInvalid",
+        "a request is neither a share of one device nor a number of whole ones",
+        "request at most 100, or a multiple of 100",
+    ),
+    *(
+        (
+            reason,
+            "DeviceAnnotationInvalid",
+            "an annotation of the pod about devices cannot be read",
+            "see the annotations in docs/devices.md",
+        )
+        for reason in (
+            "invalid DeviceAllocateHint annotation",
+            "invalid DeviceJointAllocate annotation",
+            "invalid GPUPartitionSpec annotation",
+            "elector of DeviceHint",
+            "annotation scheduling.koordinator.sh/device-allocated",
+        )
+    ),
+    *(
+        (
+            reason,
+            "DevicePluginNotTold",
+            "the vendor's device plugin cannot be told what was allocated (gate DevicePluginAdaption)",
+            "see what the message says of the pod's request, or who has locked the node; a lock ends with "
+            "its pod, or after 5 minutes",
+        )
+        for reason in ("failed to adapt for GPU device plugin", "failed to lock node")
     ),
 )
 """Part of a reason; name of the cause; what it means; what to do."""
@@ -171,7 +241,7 @@ def device_causes(cluster: Cluster, pod: Pod, message: str) -> Iterator[Cause]:
             named.add(cause)
             yield _certain(cause, meaning, fix)
     for type_ in _TYPES:
-        if f"Insufficient {type_} devices" in message or (type_ == "gpu" and "GPU Devices" in message):
+        if f"Insufficient {type_} devices" in message or (type_ == "gpu" and "Insufficient GPU D" in message):
             yield _short_of(cluster, type_)
     if "GPUIsolationProvider" in message:
         yield _without_provider(cluster, pod)

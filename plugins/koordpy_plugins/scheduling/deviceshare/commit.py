@@ -22,7 +22,7 @@ from .allocation.requests import GPU
 from .attempt.allocated import Allocated, allocated_to, forget_allocated, set_allocated
 from .attempt.gpu_choice import ChoiceError, GPUChoice, GPUChoices
 from .attempt.placing import DevicePlacing
-from .attempt.prepared import Prepared
+from .attempt.prepared import PREPARED, Prepared
 from .rights import ADAPTION_GATE
 from .state.ledger import DeviceLedger
 from .written import resize_annotation, total, with_ids
@@ -97,11 +97,11 @@ class DeviceCommit:
     ) -> Status:
         """Add the devices of a pod to what is written to it, or to the Reservation (`target`)."""
         known = allocated_to(state, pod.metadata.uid, node_name)
-        if known is None:  # it requests none, or kubelet has the node's devices
-            if ANNOTATION_DEVICE_ALLOCATED in pod.metadata.annotations:
-                # Of an earlier pod, or made up: it would count as allocated.
+        if known is None:
+            if state.read(PREPARED) is None and ANNOTATION_DEVICE_ALLOCATED in pod.metadata.annotations:
+                # It requests no devices: what it says, of an earlier pod or made up, would count as used.
                 binding.annotations[ANNOTATION_DEVICE_ALLOCATED] = text({})
-            return SUCCESS
+            return SUCCESS  # or kubelet has the node's devices
         device = self._devices.by_key(node_name)
         if device is None:
             return Status.failed(f'device.scheduling.koordinator.sh "{node_name}" not found')

@@ -77,6 +77,18 @@ def test_an_absent_provider_of_isolation_is_named(nodes: tuple[str, str], part: 
         ("node(s) missing GPU Partition Table", "GPUPartitionsMissing"),
         ("node(s) Device Joint-Allocate rules violation", "JointAllocationImpossible"),
         ('model "M" of vendor "V" does not support GPU Share', "GPUShareUnsupported"),
+        ("Insufficient Topology Scoped GPU Devices", "GPUTopologyScopeFull"),
+        ("Insufficient Partitioned GPU Devices", "GPUPartitionsTaken"),
+        ("node(s) Unsupported Multi-Shared GPU", "GPUSharesApart"),
+        ("Insufficient rdma VirtualFunctions", "VirtualFunctionsMissing"),
+        ("node(s) Insufficient primary device", "JointAllocationImpossible"),
+        ("Designated Allocation Lack NUMA Node ID", "DesignatedDevicesUnknown"),
+        ("fillGPUTotalMem failed: no healthy gpu device with minor 9", "DesignatedDevicesUnknown"),
+        ("invalid resource unit koordinator.sh/gpu: 150", "DeviceRequestInvalid"),
+        ("invalid DeviceAllocateHint annotation, err: x", "DeviceAnnotationInvalid"),
+        ("invalid VFSelector of DeviceHint, deviceType: rdma, err: x", "DeviceAnnotationInvalid"),
+        ('failed to lock node: node "n" has been locked', "DevicePluginNotTold"),
+        ("Insufficient GPU Devices", "DevicesNotReported"),
     ],
 )
 def test_each_reason_has_one_cause(reason: str, cause: str) -> None:
@@ -115,6 +127,10 @@ def test_nothing_is_said_where_no_plugin_leaves_devices() -> None:
 def test_the_guide_to_debugging_names_every_cause() -> None:
     guide = (Path(__file__).parents[4] / "docs" / "debugging.md").read_text()
     source = Path(device_causes_module.__file__).read_text()
-    causes = set(re.findall(r'^ +"((?:CPU|NUMA|Device|GPU|Joint|Left)[A-Za-z]{3,})",$', source, re.MULTILINE))
+    causes = set(
+        re.findall(
+            r'^ +"((?:CPU|NUMA|Des|Device|GPU|Joint|Left|Virtual)[A-Za-z]{3,})",$', source, re.MULTILINE
+        )
+    )
     assert len(causes) > 15
     assert [cause for cause in sorted(causes) if f"`{cause}`" not in guide] == []

@@ -117,15 +117,19 @@ def test_a_recorded_allocation_gives_no_more_than_is_free(minor: int, given: lis
     assert profile.filter(pod("c", {PERCENT: "100"})).is_success is not bool(given)
 
 
-@pytest.mark.parametrize("requests", [{"cpu": "1"}, {PERCENT: "100"}])
-def test_a_pod_that_is_allocated_nothing_cannot_keep_a_claim_to_devices(requests: dict[str, str]) -> None:
-    cluster = cluster_of()
-    if PERCENT in requests:
-        cluster.store(Device).discard(NODE)  # so kubelet has the devices
-    profile = Profile(cluster)
+def test_a_pod_that_requests_no_devices_cannot_keep_a_claim_to_them() -> None:
+    profile = Profile(cluster_of())
     text = devices(gpu=[{"minor": minor, "resources": WHOLE} for minor in range(2)])
-    asking = pod("a", requests, annotations={ALLOCATED: text})
+    asking, other = pod("a", {"cpu": "1"}, annotations={ALLOCATED: text}), pod("b", {"cpu": "1"})
+    assert profile.written(profile.reserve(asking)[0], asking).annotations == {ALLOCATED: "{}"}
+    assert not profile.written(profile.reserve(other)[0], other).annotations
+
+
+def test_a_pod_whose_devices_kubelet_chooses_keeps_what_it_says() -> None:
+    cluster = cluster_of()
+    cluster.store(Device).discard(NODE)
+    profile = Profile(cluster)
+    asking = pod("a", {PERCENT: "100"}, annotations={ALLOCATED: devices(gpu=[{"minor": 0}])})
     state, status = profile.reserve(asking)
     assert status.is_success
-    assert profile.written(state, asking).annotations == {ALLOCATED: "{}"}
-    assert not profile.written(state, pod("b", requests)).annotations
+    assert not profile.written(state, asking).annotations
