@@ -162,9 +162,10 @@ def test_traces_are_bounded():
     assert len(state.allocated_resources[0]) <= MOST_TRACES
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(-3, 3), st.integers(0, 1)), max_size=12)
-)
+CHANGES = st.tuples(st.sampled_from("abc"), st.none() | st.integers(-3, 3), st.integers(0, 1))
+
+
+@given(st.lists(CHANGES, max_size=12))
 def test_amounts_are_the_sums_of_the_pods_that_are_there_also_of_negative_ones(changes):
     state = node()
     there = {}
