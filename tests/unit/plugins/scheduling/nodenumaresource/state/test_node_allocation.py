@@ -168,7 +168,7 @@ CHANGES = st.tuples(st.sampled_from("abc"), st.none() | st.integers(-3, 3), st.i
 @given(st.lists(CHANGES, max_size=12))
 def test_amounts_are_the_sums_of_the_pods_that_are_there_also_of_negative_ones(changes):
     state = node()
-    there = {}
+    there: dict[str, PodAllocation] = {}
     for uid, amount, zone in changes:
         if amount is None:
             state.release(uid)
