@@ -62,7 +62,9 @@ class BindPhase:
             status = nominator.nominate_reservation(state, pod, node_name)[1]
         except Exception as error:
             return broken("NominateReservation", plugin_name(nominator), error).status
-        return SUCCESS if status.is_skip or status.code is Code.WAIT else status.by(plugin_name(nominator))
+        if status.is_success or status.is_skip or status.code is Code.WAIT:
+            return SUCCESS
+        return status.by(plugin_name(nominator))
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
         """Revert the choice of `nominate_reservation`."""

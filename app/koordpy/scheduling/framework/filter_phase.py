@@ -183,15 +183,15 @@ class FilterPhase:
                 state.skip_filter.add(name)
                 continue
             allowed, status = call(state, "PreFilter", name, plugin.pre_filter, state, pod, nodes)
-            if status.is_skip:
-                state.skip_filter.add(name)
-                continue
-            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return PreFilterOutcome(status.by(name))
-            if status.code is Code.UNSCHEDULABLE:
-                refused = status.by(name)
-                continue
             if not status.is_success:
+                if status.is_skip:
+                    state.skip_filter.add(name)
+                    continue
+                if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    return PreFilterOutcome(status.by(name))
+                if status.code is Code.UNSCHEDULABLE:
+                    refused = status.by(name)
+                    continue
                 return PreFilterOutcome(as_error(f'running PreFilter plugin "{name}"', status, name))
             if allowed is None:
                 continue

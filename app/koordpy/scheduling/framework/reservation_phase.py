@@ -259,6 +259,7 @@ def _culprit(
 def _status(point: str, plugin: object, method: Callable[P, Status], *args: P.args, **kw: P.kwargs) -> Status:
     """Call a plugin's method; an exception becomes a status, and every failure names the plugin."""
     try:
-        return method(*args, **kw).by(plugin_name(plugin))
+        status = method(*args, **kw)
     except Exception as error:
         return broken(point, plugin_name(plugin), error).status
+    return status if status.is_success else status.by(plugin_name(plugin))

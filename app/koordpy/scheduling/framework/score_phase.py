@@ -148,5 +148,5 @@ def _are_in_range(scores: Int64) -> bool:
     if not len(scores):
         return True
     if MIN_NODE_SCORE == 0 and scores.dtype == np.int64:
-        return bool(scores.view(np.uint64).max() <= MAX_NODE_SCORE)
+        return not np.count_nonzero(scores.view(np.uint64) > MAX_NODE_SCORE)
     return bool(scores.min() >= MIN_NODE_SCORE and scores.max() <= MAX_NODE_SCORE)

@@ -43,6 +43,8 @@ class Code(IntEnum):
 
 _LABELS = tuple(code.name.title().replace("_", "") for code in Code)
 
+_SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP  # looking a member of an enumeration up takes as long as a call
+
 REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
 
 
@@ -76,9 +78,9 @@ class Status:
         return cls(Code.ERROR, (str(error) or type(error).__name__,), error=error)
 
     @classmethod
-    def skip(cls) -> Self:
-        """Skip the plugin in this cycle."""
-        return cls(Code.SKIP)
+    def skip(cls) -> "Status":
+        """Skip the plugin in this cycle: always the same object."""
+        return _SKIPPED
 
     @classmethod
     def wait(cls, timeout: float) -> Self:
@@ -88,12 +90,12 @@ class Status:
     @property
     def is_success(self) -> bool:
         """Whether the code is Success."""
-        return self.code is Code.SUCCESS
+        return self.code is _SUCCESS
 
     @property
     def is_skip(self) -> bool:
         """Whether the code is Skip."""
-        return self.code is Code.SKIP
+        return self.code is _SKIP
 
     @property
     def is_rejected(self) -> bool:
@@ -106,13 +108,15 @@ class Status:
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Self:
-        """Return the status with the plugin that returned it, unless one is set, or it is Success."""
-        if self.plugin or self.code is Code.SUCCESS:
+        """Return the status with the plugin that returned it, unless one is set already."""
+        if self.plugin:
             return self
         return type(self)(self.code, self.reasons, plugin, self.timeout, self.error)
 
 
 SUCCESS = Status()
+
+_SKIPPED = Status(Code.SKIP)
 
 
 class Verdict:
