@@ -82,7 +82,7 @@ class NodeSet:
 
     def allocatable(self, column: int) -> Int64:
         """(n,) what the nodes offer of one resource."""
-        values: Int64 = self.table.allocatable[self.rows, column]
+        values: Int64 = self.table.allocatable[:, column][self.rows]  # faster than with both at once
         return values
 
     def free(self) -> Int64:
@@ -99,14 +99,14 @@ class NodeSet:
         if self.overlay is not None:
             known = self.overlay.requested
             return known[:, column] if column < known.shape[1] else np.zeros(len(self), np.int64)
-        values: Int64 = self.table.requested[self.rows, column]
+        values: Int64 = self.table.requested[:, column][self.rows]
         return values
 
     def nonzero_requested(self, column: int) -> Int64:
         """(n,) the same for cpu (0) and memory (1), with defaults for containers without requests."""
         if self.overlay is not None:
             return self.overlay.nonzero_requested[:, column]
-        values: Int64 = self.table.nonzero_requested[self.rows, column]
+        values: Int64 = self.table.nonzero_requested[:, column][self.rows]
         return values
 
     def pods_on(self, row: int) -> Iterable[Pod]:

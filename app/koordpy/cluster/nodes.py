@@ -219,7 +219,7 @@ class NodeTable(DerivedState):
         """Return the named nodes that exist, in the given order, and the names that do not."""
         rows = self._rows.find(names)
         known = (rows >= 0) & self.present[rows]
-        if known.all():
+        if np.count_nonzero(known) == len(known):
             return NodeSet(self, names, rows), []
         missing = [names[i] for i in np.flatnonzero(~known).tolist()]
         return NodeSet(self, names, rows).subset(known), missing

@@ -15,6 +15,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Literal, get_args
 
+import numpy as np
+
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
 from koordpy.api.output_model import OutputModel
@@ -187,7 +189,7 @@ class Decision:
             return _Facts()
         return _Facts(
             len(outcome.nodes),
-            int(outcome.feasible.sum()),
+            int(np.count_nonzero(outcome.feasible)),
             cut(outcome.message()) if self.result == "unschedulable" else "",
             list(islice(rejected(outcome), MOST_REJECTIONS)),
             Best.of(self.scores, chosen=self.chosen) if self.scores is not None else None,

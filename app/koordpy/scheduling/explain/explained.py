@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from koordpy.api.output_model import OutputModel
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.status import Status
@@ -46,13 +48,13 @@ class Best:
         """Pick the best nodes out of all, and the chosen one, which may be none of them, as the last."""
         indexes = scores.top(count)
         names = scores.nodes.names
-        if chosen in names and chosen not in [names[i] for i in indexes]:
+        shown = [names[i] for i in indexes]
+        if chosen and chosen not in shown and chosen in names:
             indexes.append(names.index(chosen))
-        return cls(
-            [names[i] for i in indexes],
-            scores.total[indexes].tolist(),
-            {plugin: values[indexes].tolist() for plugin, values in scores.by_plugin.items()},
-        )
+            shown.append(chosen)
+        at = np.array(indexes, np.int64)
+        by_plugin = {plugin: values[at].tolist() for plugin, values in scores.by_plugin.items()}
+        return cls(shown, scores.total[at].tolist(), by_plugin)
 
     def models(self) -> list[NodeScore]:
         """Render the scores."""

@@ -446,4 +446,4 @@ class Extender:
         status = "Error" if outcome.error is not None else "Success"
         histogram(POINT_DURATION, "Filter", status, profile).observe(time.perf_counter() - began)
         histogram(EVALUATED_NODES).observe(len(outcome.nodes))
-        histogram(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
+        histogram(FEASIBLE_NODES).observe(int(np.count_nonzero(outcome.feasible)))

@@ -14,8 +14,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
@@ -80,7 +78,7 @@ class Chooser:
         scores = self.score(whole, attempt.state, pod, nodes)
         if scores is None:
             return None
-        best = np.flatnonzero(scores.total == scores.total.max())
+        best = (scores.total == scores.total.max()).nonzero()[0]
         chosen = int(best[self._rng.randrange(len(best))])
         self.promise(pod, nodes.names[chosen])
         return chosen, scores
@@ -125,7 +123,7 @@ class Chooser:
         table = nodes.table
         sandbox: Sandbox | None = None
         for presumed in self._presumed.values():
-            for index in np.flatnonzero(nodes.rows == table.row_of(presumed.node_name)).tolist():
+            for index in (nodes.rows == table.row_of(presumed.node_name)).nonzero()[0].tolist():
                 sandbox = sandbox or Sandbox(nodes)
                 sandbox.put(index, presumed.pod)
         return nodes if sandbox is None else sandbox.nodes

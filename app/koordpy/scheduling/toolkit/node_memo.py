@@ -49,13 +49,14 @@ class NodeMemo:
             self._values = np.concatenate([self._values, np.zeros(grown, self._values.dtype)])
         current = self._table.generation.take(rows)
         stale = self._generation.take(rows) != current
-        if stale.any():
+        if np.count_nonzero(stale):
             for row in rows[stale].tolist():
                 node = self._table.node(row)
                 self._values[row] = 0 if node is None else self._answer(node)
             self._generation[rows] = current
-        if np.array_equal(rows, self._table.all().rows):
-            self._complete_at = latest
+            every = self._table.all().rows
+            if np.array_equal(self._generation[every], self._table.generation[every]):
+                self._complete_at = latest
         return self._values.take(rows)
 
 

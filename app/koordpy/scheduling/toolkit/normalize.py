@@ -11,7 +11,7 @@ def default_normalize(scores: NDArray[np.int64], *, reverse: bool = False) -> ND
 
     Divisions truncate. When all are 0 they stay 0, or become 100 with `reverse`.
     """
-    largest = int(scores.max(initial=0))
+    largest = int(scores.max(initial=0)) if np.count_nonzero(scores) else 0
     if largest == 0:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
     scaled = scores * MAX_NODE_SCORE // largest

@@ -39,8 +39,11 @@ def least_used_score(used: Int64, capacity: Int64, weights: Int64, dominant: int
     A resource scores its free share, 0 without capacity or when usage exceeds capacity. The
     dominant weight multiplies the smallest of these scores, also of resources without a weight.
     """
-    free = np.where((capacity == 0) | (used > capacity), 0, capacity - used) * 100
-    by_resource = _truncated(free, np.where(capacity == 0, 1, capacity))
+    if np.count_nonzero(capacity) == capacity.size and not np.count_nonzero(used > capacity):
+        by_resource = _truncated((capacity - used) * 100, capacity)  # as of nearly all nodes
+    else:
+        free = np.where((capacity == 0) | (used > capacity), 0, capacity - used) * 100
+        by_resource = _truncated(free, np.where(capacity == 0, 1, capacity))
     total = by_resource @ weights
     total_weight = int(weights.sum()) + dominant
     if dominant:
@@ -52,6 +55,6 @@ def least_used_score(used: Int64, capacity: Int64, weights: Int64, dominant: int
 
 def _truncated(dividend: Int64, divisor: Int64 | np.int64) -> Int64:
     quotient: Int64 = dividend // divisor
-    if dividend.size and dividend.min() < 0:
+    if np.count_nonzero(dividend < 0):
         quotient = quotient + ((quotient < 0) & (quotient * divisor != dividend))
     return quotient

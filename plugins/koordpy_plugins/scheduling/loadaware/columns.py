@@ -101,7 +101,7 @@ class LoadColumns(DerivedState):
         headroom = (self._headroom_prod if prod else self._headroom).values.take(nodes.rows, axis=0)
         tight = estimate > headroom
         late = None if now is None else self._expires.values.take(nodes.rows) <= now
-        if not tight.any() and (late is None or not late.any()):
+        if not np.count_nonzero(tight) and (late is None or not np.count_nonzero(late)):
             return None
         found = any_resource(tight)
         return found if late is None else found | late

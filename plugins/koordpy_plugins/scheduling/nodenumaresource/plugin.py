@@ -190,9 +190,9 @@ class NodeNUMAResource(
         plain = self._plain.of(found, nodes)
         if plain is None:
             return self._filter_all(state, found, pod, nodes)
-        others = np.flatnonzero(~plain)
-        if not len(others):
+        if np.count_nonzero(plain) == len(plain):
             return PASS
+        others = np.flatnonzero(~plain)
         return self._filter_all(state, found, pod, nodes.pick(others)).spread(others, len(nodes))
 
     def _filter_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Verdict:
@@ -306,8 +306,8 @@ class NodeNUMAResource(
         if plain is None:
             return self._score_all(state, found, pod, nodes)
         scores = self._plain.score(found, nodes)
-        others = np.flatnonzero(~plain)
-        if len(others):
+        if np.count_nonzero(plain) != len(plain):
+            others = np.flatnonzero(~plain)
             scores[others] = self._score_all(state, found, pod, nodes.pick(others))
         return scores
 

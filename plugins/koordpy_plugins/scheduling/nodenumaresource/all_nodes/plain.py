@@ -26,7 +26,7 @@ class PlainNodes:
         if pod.bind or pod.numa_policy or pod.designated is not None:
             return None
         plain = self._columns.of(nodes).flag("is_plain")
-        return plain if plain.any() else None
+        return plain if np.count_nonzero(plain) else None
 
     def score(self, pod: PodState, nodes: NodeSet) -> Int64:
         """(n,) scores of plain nodes."""

@@ -32,7 +32,7 @@ def scores(
         used = requested + asked
         part = np.minimum(used, capacity) if scorer.prefers_most else np.maximum(capacity - used, 0)
         is_there = capacity != 0
-        if is_there.all():  # as of cpu and memory, which every node has
+        if np.count_nonzero(is_there) == len(is_there):  # as of cpu and memory, which every node has
             total = total + weight * _share(part, capacity)
             weights = weights + weight
         else:
@@ -45,7 +45,7 @@ def scores(
 def _share(part: Int64, capacity: Int64) -> Int64:
     """Return the share of a capacity in hundredths, rounded towards 0."""
     part = part * MAX_NODE_SCORE
-    if part.min() >= 0:
+    if not np.count_nonzero(part < 0):
         return part // capacity
     return np.sign(part) * (np.abs(part) // capacity)
 

@@ -78,7 +78,7 @@ def balance(parts: Sequence[tuple[Int64, Int64]]) -> Int64:
     The score is 100 times one minus the standard deviation of the utilizations, truncated to an integer. The
     sums are computed in the order of the resources, because floating-point results depend on it.
     """
-    if len(parts) == 2 and all(allocatable.all() for _, allocatable in parts):
+    if len(parts) == 2 and all(np.count_nonzero(there) == len(there) for _, there in parts):
         first, second = (np.minimum(requested / allocatable, 1.0) for requested, allocatable in parts)
         even: Int64 = ((1 - np.abs(first - second) / 2) * float(MAX_NODE_SCORE)).astype(np.int64)
         return even

@@ -103,7 +103,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
                 least[axis.get(name)] = amount
             elif name not in self._classes.class_of:
                 return self._refuse(nodes, needs, free)
-        return self._refuse(nodes, needs, free) if (free < least).any() else PASS
+        return self._refuse(nodes, needs, free) if np.count_nonzero(free < least) else PASS
 
     def _refuse(self, nodes: NodeSet, needs: Mapping[str, int], free: NDArray[np.int64]) -> Verdict:
         """Return the missing resources by node; of those that no node has only the first `MOST_UNKNOWN`."""

@@ -16,7 +16,8 @@ Scorer = Callable[[Int64, Int64], Int64]
 
 def least_allocated(requested: Int64, capacity: Int64) -> Int64:
     """Score the free share, 0 when the requests exceed the capacity."""
-    return np.where(requested > capacity, 0, (capacity - requested) * 100 // capacity)
+    score: Int64 = np.maximum(capacity - requested, 0) * 100 // capacity
+    return score
 
 
 def most_allocated(requested: Int64, capacity: Int64) -> Int64:
@@ -51,7 +52,9 @@ def weighted_mean(
     A resource that a node lacks is omitted. With `drop_zeros` (RequestedToCapacityRatio) scores of 0 are
     omitted too and the mean is rounded half up, otherwise it is truncated.
     """
-    if not drop_zeros and all((capacity > 0).all() for _, capacity, _ in parts):  # usual clusters
+    if not drop_zeros and all(
+        np.count_nonzero(capacity > 0) == len(capacity) for _, capacity, _ in parts
+    ):  # usual clusters
         weighted: Int64 = np.add.reduce([scorer(used, capacity) * weight for used, capacity, weight in parts])
         return weighted // max(sum(weight for _, _, weight in parts), 1)
     size = len(parts[0][0])

@@ -236,8 +236,10 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
             ranked = nodes.subset(self._topology.having_all(keys, nodes))
         counts: list[DomainCounts | Int64] = []
         weights = []
+        pods, selector = None, None
         for constraint in constraints:
-            pods = self._pods(constraint, pod, nodes)
+            if constraint.selector is not selector:  # that of all default constraints is the same
+                pods, selector = self._pods(constraint, pod, nodes), constraint.selector
             if constraint.is_per_node:
                 size = len(ranked)
                 counts.append(np.zeros(nodes.table.capacity, np.int64) if pods is None else pods.copy())
@@ -257,7 +259,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     def _domain_numbers(counts: DomainCounts, nodes: NodeSet) -> Int64:
         """(n,) the domains of nodes; those without the label form one domain."""
         numbers = counts.domains.of(nodes)
-        if numbers.all():
+        if np.count_nonzero(numbers) == len(numbers):
             return numbers
         return np.where(numbers == 0, counts.domains.number(""), numbers)
 

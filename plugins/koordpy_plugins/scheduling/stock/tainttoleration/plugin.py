@@ -42,7 +42,7 @@ class TaintToleration(Plugin, Filter, PreScore, Score, SignPlugin):
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
         """Find the first untolerated taint of each set of taints."""
         numbers = self._taints.of(nodes)
-        if not numbers.any():
+        if not np.count_nonzero(numbers):
             return PASS
         tolerations = pod.spec.tolerations
         refused = self._taints.each(
@@ -57,7 +57,7 @@ class TaintToleration(Plugin, Filter, PreScore, Score, SignPlugin):
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NDArray[np.int64]:
         """Count PreferNoSchedule taints that no toleration with that effect (or none) covers."""
         numbers = self._taints.of(nodes)
-        if not numbers.any():
+        if not np.count_nonzero(numbers):
             return np.zeros(len(nodes), np.int64)
         tolerations = [item for item in pod.spec.tolerations if item.effect in ("", PREFER_NO_SCHEDULE)]
         return self._taints.each(
