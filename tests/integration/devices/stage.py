@@ -39,9 +39,12 @@ class DeviceStage(Stage):
 
     def profiles(self) -> Document:
         """Return the profiles of deploy/kustomize/components/numa-and-devices."""
-        folder = data.deploy("kustomize", "components", "numa-and-devices")
-        found: Document = yaml.safe_load((folder / "koordpy-profiles-numa-and-devices.yaml").read_text())
-        return found
+        return _shipped("koordpy-profiles-numa-and-devices.yaml")
+
+    def scheduler_profile(self) -> Document:
+        """Return the profile of the scheduler in the same component."""
+        [profile] = _shipped("kube-scheduler-config.yaml")["profiles"]
+        return dict(profile)
 
     async def prepare(self) -> None:
         """Create the priority classes and the node, and run everything."""
@@ -156,6 +159,12 @@ class DeviceStage(Stage):
 
         found: Reservation = await self.until(there, f"reservation {name} does not have these owners")
         return found
+
+
+def _shipped(name: str) -> Document:
+    folder = data.deploy("kustomize", "components", "numa-and-devices")
+    found: Document = yaml.safe_load((folder / name).read_text())
+    return found
 
 
 def container(requests: Mapping[str, str], limits: Mapping[str, str] | None = None) -> Document:

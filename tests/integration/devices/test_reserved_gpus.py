@@ -1,5 +1,9 @@
 """Reservations of GPUs, and pods that use them, beside a stock scheduler."""
 
+from typing import Any
+
+import pytest
+
 from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
@@ -11,6 +15,12 @@ OWNS = {OWNER: "true"}
 
 def gpu(percent: int) -> dict[str, str]:
     return {extension.GPU: str(percent)}
+
+
+def completed(percent: int) -> dict[str, str]:
+    """Return the same as the mutating webhook writes it."""
+    amount = str(percent)
+    return {extension.GPU_CORE: amount, extension.GPU_MEMORY_RATIO: amount, extension.GPU_SHARED: "1"}
 
 
 async def assert_within(stage: DeviceStage, name: str, *pods: Pod) -> None:
@@ -42,6 +52,18 @@ async def test_pods_that_match_a_reservation_fill_the_node(stage: DeviceStage) -
     assert devices(reservation) in map(devices, owners)
     assert sorted(minor for pod in pods for minor in devices(pod)) == [0, 0, 1, 1]
     await stage.owned_by("half", *owners)
+
+
+@pytest.mark.parametrize("policy", [{}, {"allocatePolicy": "Aligned"}, {"allocatePolicy": "Restricted"}])
+async def test_pods_with_completed_requests_use_reserved_gpus(
+    stage: DeviceStage, policy: dict[str, Any]
+) -> None:
+    reservation = await stage.hold("half", completed(50), OWNER, allocateOnce=False, **policy)
+    owner = await stage.run("owner", completed(50), OWNS)
+    assert uses(owner) == "half"
+    assert devices(owner) == devices(reservation)
+    found = await stage.owned_by("half", owner)
+    assert found.status.allocatable == found.status.allocated == completed(50)
 
 
 async def test_pods_that_match_no_reservation_leave_what_is_reserved_alone(stage: DeviceStage) -> None:
