@@ -10,7 +10,11 @@ from typing import Final, TypeVar
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device, DeviceInfo
 from koordpy.api.device_class import left_to_dynamic_resources
-from koordpy.api.extension import LABEL_GPU_ISOLATION_PROVIDER, LABEL_NODE_NUMA_TOPOLOGY_POLICY
+from koordpy.api.extension import (
+    ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO,
+    LABEL_GPU_ISOLATION_PROVIDER,
+    LABEL_NODE_NUMA_TOPOLOGY_POLICY,
+)
 from koordpy.api.meta import KubeObject
 from koordpy.api.quantity import QuantityError
 from koordpy.cluster.cluster import Cluster
@@ -91,6 +95,56 @@ _MEANINGS: Final = (
         "NUMANodesFull",
         "nodes have what the pod requests, but their NUMA nodes do not have it where it must be",
         "request less than one NUMA node has, or use a less strict NUMA topology policy",
+    ),
+    (
+        "Unsatisfied NUMA ",
+        "NUMANodesFull",
+        "nodes have what the pod requests, but their NUMA nodes do not have it where it must be",
+        "request less than one NUMA node has, or use a less strict NUMA topology policy",
+    ),
+    (
+        "Unaligned NUMA Hint cause",
+        "NUMANodesUnaligned",
+        "each of the pod's resources has NUMA nodes, but not the same ones, or these are not the fewest that "
+        "could hold it, or are shared though the pod excludes that",
+        "wait, or use a less strict NUMA topology policy (BestEffort), or singleNUMANodeExclusive: Preferred",
+    ),
+    (
+        "insufficient resources on NUMA Node",
+        "NUMAResourcesMissing",
+        "a NUMA topology policy applies, and the NodeResourceTopology of nodes has no zones of NUMA nodes",
+        "let the node agent report the topology (gate NodeTopologyReport)",
+    ),
+    (
+        "unknown NUMA Topology policy",
+        "NUMAPolicyUnknown",
+        f"the NUMA topology policy of the pod, or of nodes (label {LABEL_NODE_NUMA_TOPOLOGY_POLICY}), does "
+        "not exist",
+        "BestEffort, Restricted or SingleNUMANode",
+    ),
+    (
+        "node(s) invalid CPU amplification ratio",
+        "CPURatioUnreadable",
+        f"the annotation {ANNOTATION_NODE_RESOURCE_AMPLIFICATION_RATIO} of nodes cannot be read",
+        """write JSON such as {"cpu": 1.5}""",
+    ),
+    (
+        "Insufficient amplified cpu",
+        "CPUsAmplified",
+        "the cpu of nodes is amplified, and bound CPUs count as often: that leaves too little of it",
+        "wait until pods with bound CPUs end, request less, or amplify less",
+    ),
+    (
+        "reservation NUMA scope is incompatible with the best topology hint",
+        "NUMAScopeOfReservation",
+        "Reservations have what the pod requests on other NUMA nodes than those that suit it best",
+        "reserve with the NUMA topology policy of the pod, or let the pod go without the Reservation",
+    ),
+    (
+        "pod has a nominated reservation but cannot be allocated within its NUMA scope",
+        "NUMAScopeOfReservation",
+        "Reservations have what the pod requests on other NUMA nodes than those that suit it best",
+        "reserve with the NUMA topology policy of the pod, or let the pod go without the Reservation",
     ),
     (
         "node(s) missing GPU Partition Table",

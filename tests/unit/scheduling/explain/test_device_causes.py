@@ -73,6 +73,11 @@ def test_an_absent_provider_of_isolation_is_named(nodes: tuple[str, str], part: 
         ("not enough cpus available to satisfy request", "CPUsBound"),
         ("Insufficient NUMA cpu", "NUMANodesFull"),
         ("the requested CPUs must be at most 9223372036854775", "CPUsTooMany"),
+        (
+            "Unaligned NUMA Hint cause cpu prefer [01] among [01] & gpu prefer [10] among [10]",
+            "NUMANodesUnaligned",
+        ),
+        ("Reservation(s) Insufficient NUMA memory", "NUMANodesFull"),
         ("node(s) Insufficient NUMA Node resources", "NUMANodesFull"),
         ("node(s) missing GPU Partition Table", "GPUPartitionsMissing"),
         ("node(s) Device Joint-Allocate rules violation", "JointAllocationImpossible"),
