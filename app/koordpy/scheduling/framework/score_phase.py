@@ -140,7 +140,7 @@ class ScorePhase:
                     f"of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
                 ).by(name)
             )
-        return scores * weight
+        return scores if weight == 1 else scores * weight
 
 
 def _are_in_range(scores: Int64) -> bool:

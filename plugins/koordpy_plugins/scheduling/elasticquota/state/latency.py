@@ -7,11 +7,15 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from prometheus_client import Counter, Histogram
 
+from koordpy.lib.buffered_histogram import BufferedHistograms, BulkHistogram
+
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
-PROCESS_LATENCY = Histogram(
+_buffered = BufferedHistograms()
+
+PROCESS_LATENCY = BulkHistogram(
     "scheduler_elastic_quota_process_latency",
     "Time of operations on a quota tree, in seconds.",
     ["operation"],
@@ -34,7 +38,7 @@ def measured(
     operation: str,
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
     """Measure a method as an operation."""
-    observe = PROCESS_LATENCY.labels(operation).observe
+    observe = _buffered.series(PROCESS_LATENCY, operation).observe
 
     def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)

@@ -47,10 +47,12 @@ class Matches(Mapping[int, NodeMatch]):
         """Reservations that differ in this what-if."""
         self._matchable, self._version = matchable, matchable.version
         rows = matchable.row[slots]
-        order = np.argsort(rows, kind="stable")
-        self.slots: Int64 = slots[order]
+        if len(slots) > 1:
+            order = np.argsort(rows, kind="stable")
+            slots, rows = slots[order], rows[order]
+        self.slots: Int64 = slots
         """(k,) the matched reservations, by row, then name."""
-        self.rows: Int64 = rows[order]
+        self.rows: Int64 = rows
         """(k,) their nodes."""
         self.infos: list[ReservationInfo] = [matchable.info(slot) for slot in self.slots.tolist()]
         """The same as objects."""

@@ -12,7 +12,7 @@ from koordpy.api.quantity import QuantityError
 from koordpy.api.reservation import Reservation
 from koordpy.api.reservation_affinity import affinity_of
 from koordpy.api.scheme import DecodeError
-from koordpy.cluster.columns import Int64
+from koordpy.cluster.columns import Bool, Int64
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.gates import OMIT_NODE_LABELS_FOR_RESERVATION
 from koordpy.scheduling.interface.handle import Handle
@@ -70,11 +70,13 @@ class PodPreparation:
         elif not candidate_nodes.everywhere:
             restored = candidate_nodes.rows(self._table, self._selected)
         prepared = Prepared(requirements, matches, restored, candidate_nodes)
-        used = self._withheld.used & self._table.present
-        prepared.has_nodes = bool(matches) or (
-            requirements.affinity is None and bool((used if restored is None else used & restored).any())
-        )
+        prepared.has_nodes = bool(matches) or (requirements.affinity is None and self._is_any_used(restored))
         return prepared, SUCCESS
+
+    def _is_any_used(self, among: Bool | None) -> bool:
+        """Return whether any reservation of present nodes (rows,), or some of them, has pods."""
+        used = self._withheld.used & self._table.present
+        return bool(np.count_nonzero(used if among is None else used & among))
 
     def _node_names(self, state: CycleState, requirements: PodRequirements) -> frozenset[str] | None:
         """Return the only nodes on which the pod may use reservations, None for all."""
