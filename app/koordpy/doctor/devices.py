@@ -8,6 +8,7 @@ import msgspec
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
+from koordpy.api.device_allocations import MOST_DEVICES
 from koordpy.api.device_allocations import of as allocated_devices
 from koordpy.api.device_class import DeviceClass, classes_by_resource
 from koordpy.api.koordinator import NodeResourceTopology
@@ -148,6 +149,12 @@ def reported(nodes: Iterable[Node], devices: Iterable[Device]) -> Iterator[Findi
             _names(sorted(ill)),
             "devices are not healthy: they are not allocated",
             "see their conditions: kubectl get device NODE -o yaml",
+        )
+    if crowded := sorted(each.metadata.name for each in devices if len(each.spec.devices) > MOST_DEVICES):
+        yield AREA.problem(
+            _names(crowded),
+            f"the Device lists more than {MOST_DEVICES} devices: none of them is allocated",
+            "let the node agent report what the node has, one item a device",
         )
     without = sorted(
         node.metadata.name

@@ -69,6 +69,12 @@ def test_devices_without_a_node_are_noted_and_ill_ones_are_warned_of() -> None:
     assert found == [(State.NOTE, "gone"), (State.WARNING, "a (gpu 1)")]
 
 
+def test_a_device_that_lists_more_than_a_machine_has_is_a_problem() -> None:
+    crowded = device("a", *(True,) * 1025)
+    assert told(reported([node("a")], [crowded])) == [(State.PROBLEM, "a")]
+    assert told(reported([node("a")], [device("a", *(True,) * 1024)])) == []
+
+
 def test_a_device_plugin_on_a_node_without_a_device_is_warned_of() -> None:
     nodes = [node("a", resources={"nvidia.com/gpu": 8}), node("b", resources={"nvidia.com/gpu": 0})]
     assert told(reported(nodes, [])) == [(State.WARNING, "a")]

@@ -64,6 +64,21 @@ def test_strategies_of_hints_decide_how_many():
     assert [str(each.resources[RDMA]) for each in whole["rdma"]] == ["100", "100"]
 
 
+def test_the_exclusive_policy_of_switches_has_no_effect():
+    devices = node([gpu(0), *CARDS], used={0: WHOLE})
+    for exclusive in ("", "PCIeLevel", "unknown"):
+        assert chosen(devices, cards("50", exclusive_policy=exclusive)) == {"rdma": [0]}
+        assert chosen(devices, cards("2", strategy=REQUESTS_AS_COUNT, exclusive_policy=exclusive)) == {
+            "rdma": [0, 1]
+        }
+
+
+def test_no_scope_is_a_single_device():
+    wanted = gpus(required_scope="Device")
+    assert chosen(node(GPUS), wanted) == ["Insufficient Topology Scoped GPU Devices"]
+    assert chosen(node(GPUS), gpus(required_scope="unknown")) == {"gpu": [0]}
+
+
 def test_the_free_virtual_function_with_the_smallest_address_is_taken():
     groups = [{"labels": {"a": "b"}, "vfs": [{"minor": 9, "busID": "0000:a.3"}, {"busID": "0000:a.12"}]}]
     devices = node([card(0, vfGroups=groups)])

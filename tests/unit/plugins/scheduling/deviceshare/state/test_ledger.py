@@ -74,6 +74,23 @@ def test_pods_use_devices_until_they_end(cluster, ledger):
     assert core(ledger) == {}
 
 
+def test_a_pod_keeps_its_devices_while_it_is_resized_in_place_or_being_deleted(cluster, ledger):
+    pods = cluster.store(Pod)
+    pods.apply(pod())
+    resized = pod()
+    resized.spec.containers = decode(
+        Pod, {"metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "9"}}}]}}
+    ).spec.containers
+    pods.apply(resized)
+    assert core(ledger) == {0: "10"}
+    leaving = pod()
+    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    pods.apply(leaving)
+    assert core(ledger) == {0: "10"}
+    pods.discard("x/p")
+    assert core(ledger) == {}
+
+
 @pytest.mark.parametrize("text", ["{", "[]", annotation("-1"), annotation("x"), '{"gpu":[{"minor":9e9}]}'])
 def test_an_annotation_that_cannot_be_read_is_nothing(cluster, ledger, text):
     cluster.store(Pod).apply(pod(text=text))
