@@ -16,7 +16,7 @@ from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMAT
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 
-from ..allocation.arrays import Allocation, Answers, allocation_of, feasible
+from ..allocation.arrays import Allocation, Answers, allocation_of, sight_of
 from ..allocation.requests import Requests
 from ..allocation.sight import Bool, Int64, Sight
 from ..state.columns import DeviceColumns
@@ -44,9 +44,13 @@ def hint_groups(
     numbers = np.where(special, -1, groups.numbers[which])
 
     def check(at: Int64, masks: Int64) -> tuple[Int64, Sequence[Status]]:
-        answers = feasible(columns, nodes.by_row().pick(at), requests, masks)
-        assert answers is not None
-        return answers.keys.astype(np.int64), answers.statuses
+        keys, statuses = np.zeros(len(at), np.int64), [SUCCESS]
+        others = np.flatnonzero(~groups.serve(which[at], masks))
+        if len(others):
+            sight, rows = sight_of(columns, nodes.by_row().pick(at[others]), masks[others])
+            answers = allocation.answers(sight)
+            keys[others], statuses = answers.keys[rows], list(answers.statuses)
+        return keys, statuses
 
     return NUMAHintGroups(numbers, groups.hints, check)
 
@@ -57,6 +61,7 @@ class _Groups:
     def __init__(self, columns: DeviceColumns, states: Int64, allocation: Allocation) -> None:
         self._columns, self._allocation = columns, allocation
         self.hints: list[NUMATopologyHints] = [_NO_HINTS]
+        self._serving: dict[int, Bool] = {}
         self.numbers = np.where(columns.known.values[states], -1, 0)
         layouts = columns.layout_id.values[states]
         alike: dict[tuple[int, ...], list[int]] = {}
@@ -72,6 +77,13 @@ class _Groups:
             elif len(there) <= _MOST_NUMA_NODES:
                 self._search(here, states[here], there)
 
+    def serve(self, at: Int64, masks: Int64) -> Bool:
+        """(n,) whether states at positions are known to serve masks (n,): there is a hint with the mask."""
+        found = np.zeros(len(at), np.bool_)
+        for mask, serving in self._serving.items():
+            found |= (masks == mask) & serving[at]
+        return found
+
     def _search(self, here: Int64, states: Int64, there: Sequence[int]) -> None:
         """Find the hints of states whose devices are on some NUMA nodes."""
         sets = list(chain.from_iterable(combinations(there, size) for size in range(1, len(there) + 1)))
@@ -83,6 +95,8 @@ class _Groups:
         serves = (answers.keys == 0).reshape(shape) & enough
         gpus = gpus.reshape(shape)
         is_best = serves & (gpus == gpus[:, -1:])
+        for mask, serving in zip(masks, serves.T, strict=True):
+            self._serving.setdefault(mask, np.zeros(len(self.numbers), np.bool_))[here] = serving
         # What all NUMA nodes together cannot give, no others are asked for.
         refusals = np.where(enough[:, -1], answers.keys.reshape(shape)[:, -1], len(answers.statuses))
         bits = np.packbits(np.concatenate([serves, is_best], axis=1), axis=1)

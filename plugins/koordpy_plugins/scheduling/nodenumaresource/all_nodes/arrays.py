@@ -143,11 +143,14 @@ class Arrays:
             ~rows.flag("exact") | ~rows.flag("has_readable_ratios") | broken | (bind & ~rows.flag("is_valid"))
         )
         has_numa = merged != _NONE
-        found = self._of_nodes(pod, nodes, rows, bind)
         is_odd = (rows.ratio("ratio") > 1) & rows.flag("has_topology") & ~rows.flag("is_valid")
         alone |= ~has_numa & is_odd
         if not has_numa.any():
-            return found, alone
+            return self._of_nodes(pod, nodes, bind), alone
+        found = np.zeros(len(nodes), np.int64)
+        here = np.flatnonzero(~has_numa)
+        if len(here):
+            found[here] = self._of_nodes(pod, _pick(nodes, here), bind[here])
         conflict = (required != _position(pod.required_policy)) & bool(pod.required_policy)
         cores = np.maximum(rows.number("cpus_per_core"), 1)
         unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & (np.int64(pod.num_cpus) % cores != 0)
@@ -161,8 +164,9 @@ class Arrays:
         found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), demands)
         return found, alone
 
-    def _of_nodes(self, pod: PodState, nodes: NodeSet, rows: CPURows, bind: Bool) -> Int64:
+    def _of_nodes(self, pod: PodState, nodes: NodeSet, bind: Bool) -> Int64:
         """(n,) scores by what is requested of whole nodes; CPUs that pods have count amplified."""
+        rows = self._columns.of(nodes)
         ratio = rows.ratio("ratio")
         held = 1000 * rows.number("allocated").astype(np.int64)
         more = amplified(held, ratio) - held if pod.milli_cpu else np.zeros(len(nodes), np.int64)
@@ -215,13 +219,12 @@ def _position(policy: str) -> int:
 def _too_few(pod: PodState, rows: CPURows, required: Int64) -> Bool:
     """(n,) whether fewer CPUs are free than a required bind policy needs; false without one."""
     by_policy: Mapping[str, str] = {
-        policies.FULL_PCPUS: "free_whole",
-        policies.SPREAD_BY_PCPUS: "free_cores",
+        policies.FULL_PCPUS: "all_free_whole",
+        policies.SPREAD_BY_PCPUS: "all_free_cores",
     }
     few = np.zeros(len(required), np.bool_)
     for policy, count in by_policy.items():
-        free = rows.count(count).sum(axis=1)
-        few |= (required == REQUIRED.index(policy)) & (free < pod.num_cpus)
+        few |= (required == REQUIRED.index(policy)) & (rows.number(count) < pod.num_cpus)
     return few
 
 

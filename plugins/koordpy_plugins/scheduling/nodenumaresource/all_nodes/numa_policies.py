@@ -23,7 +23,7 @@ from koordpy.scheduling.toolkit.topology_manager.policy import NumaTopologyExclu
 from ..attempt.node_policies import exclusive_of
 from ..attempt.pod_state import PodState
 from ..scorer import Scorer
-from ..state.columns import CPUColumns, CPURows
+from ..state.columns import CPUColumns
 from .other_hints import HintGroups, OtherHints, key_of
 from .scores import of_nodes, scores
 from .zone_admission import MOST_ZONES, Holding, ZoneAdmission, has_amounts, subsets
@@ -94,7 +94,7 @@ class NUMAArrays:
     def _is_open(self, state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet) -> Bool:
         """(n,) which nodes arrays can decide."""
         rows = self._columns.of(nodes)
-        is_open = self._is_regular(rows) & ~_known(state, store, pod, nodes)
+        is_open = rows.is_countable & ~_known(state, store, pod, nodes)
         if exclusive_of(pod) is NumaTopologyExclusive.REQUIRED:
             is_open &= rows.flag("is_valid")
         return is_open
@@ -122,12 +122,6 @@ class NUMAArrays:
         result.alone[some.at], result.keys[some.at] = False, keys
         found[0][some.at], found[1][some.at] = admitted.masks, admitted.scores
 
-    @staticmethod
-    def _is_regular(rows: CPURows) -> Bool:
-        """(n,) whether counts of CPUs are enough to know, and no zone has less than nothing."""
-        regular = (rows.flag("is_regular") | ~rows.flag("has_topology")) & ~rows.has_unlisted
-        return regular & ~rows.has_negative
-
     # --- Score -----------------------------------------------------------------------------------
 
     def score(self, state: CycleState, pod: PodState, nodes: NodeSet, demands: Demands) -> tuple[Int64, Bool]:
@@ -136,7 +130,7 @@ class NUMAArrays:
         found, alone = np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
         if wanted is None:
             return found, alone
-        is_open = self._is_regular(self._columns.of(nodes))
+        is_open = self._columns.of(nodes).is_countable
         masks = np.full(len(nodes), ANY) if store is None else store.masks(nodes)[1]
         for mask in np.unique(masks[is_open]).tolist():
             here = np.flatnonzero(is_open & (masks == mask))
@@ -160,13 +154,16 @@ class NUMAArrays:
             fits, used = arrays.fits(tuple(bitmask.bits(mask)))
             fits = fits & (rows.number("zones") > 0)
         cpus = amplified(1000 * rows.number("allocated").astype(np.int64), rows.ratio("ratio"))
+        by_zone = used > 0
 
         def column(name: str) -> tuple[Int64, Int64]:
-            (of_node, there), (of_zones, in_zones) = of_nodes(nodes, name), arrays.used_of(name, used)
-            requested = np.where(used > 0, of_zones, of_node)
+            requested, there = arrays.used_of(name, used)
+            if not by_zone.all():
+                of_node, in_node = of_nodes(nodes, name)
+                requested, there = np.where(by_zone, requested, of_node), np.where(by_zone, there, in_node)
             if name == CPU:
                 requested = np.where(arrays.bind, cpus, requested)
-            return requested, np.where(used > 0, in_zones, there)
+            return requested, there
 
         found: Int64 = np.where(fits, scores(self._scorer, len(nodes), column, arrays.asked), 0)
         return found

@@ -5,7 +5,8 @@ alone decides whether a pod gets its CPUs. The arrays give what `allocation.allo
 `hints.topology_hints` give for a node by itself, without reservations and preemption.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -53,26 +54,52 @@ class ZoneArrays:
         self, rows: CPURows, pod: PodState, wanted: Mapping[str, int], bind: Bool, required: Int64
     ) -> None:
         self.bind, self.num_cpus, self.wanted = bind, pod.num_cpus, wanted
-        self._required = _narrow(required)
+        self._rows, self._required = rows, _narrow(required)
         self._cores = _narrow(np.maximum(rows.number("cpus_per_core"), 1).astype(np.int64))
         self._cells = {name: at for at, name in enumerate(rows.resources)}
-        width = self.width = max(int(np.bitwise_or.reduce(rows.number("zones"))).bit_length(), 1)
-        self._offered = _by_zone(rows.offered, width)
-        self._capacity = _by_zone(rows.capacity, width)
-        self._held = np.maximum(_by_zone(rows.held, width), 0)
-        free = rows.count(_COUNTS[int(self._required[0])]).astype(np.int64)
-        if len(self._required) > 1:
-            for at in np.unique(required).tolist():
-                here = np.flatnonzero(required == at)
-                free[here] = rows.count(_COUNTS[at])[here]
-        self._total_free: Int64 = free.sum(axis=1)
-        self._free = np.ascontiguousarray(free[:, :width].T)
-        self._available = np.maximum(self._capacity - self._held, 0)
-        allowed = np.minimum(self._available[0], 1000 * self._free)
-        self._available[0] = np.where(self._required > 0, allowed, self._available[0])
-        self._ratio = rows.ratio("ratio")
+        self.width = max(int(np.bitwise_or.reduce(rows.number("zones"))).bit_length(), 1)
         milli = wanted.get(CPU, 0)
-        self._cpu = np.where(bind, amplified(milli, self._ratio), milli)
+        self._cpu = np.where(bind, amplified(milli, rows.ratio("ratio")), milli)
+
+    @cached_property
+    def _offered(self) -> Bool:
+        """(resources, K, n) whether a NUMA node has a resource."""
+        return _by_zone(self._rows.offered, self.width)
+
+    @cached_property
+    def _capacity(self) -> Int64:
+        return _by_zone(self._rows.capacity, self.width)
+
+    @cached_property
+    def _held(self) -> Int64:
+        return np.asarray(np.maximum(_by_zone(self._rows.held, self.width), 0), np.int64)
+
+    @cached_property
+    def _available(self) -> Int64:
+        """(resources, K, n) what is left; of cpu no more than free CPUs where a bind policy is required."""
+        left: Int64 = np.maximum(self._capacity - self._held, 0)
+        left[0] = np.where(self._required > 0, np.minimum(left[0], 1000 * self._free), left[0])
+        return left
+
+    @cached_property
+    def _free(self) -> Int64:
+        """(K, n) the CPUs that the pod can get."""
+        free = self._of_policy(lambda count: self._rows.count(count)[:, : self.width])
+        return np.ascontiguousarray(free.T).astype(np.int64)
+
+    @cached_property
+    def _total_free(self) -> Int64:
+        """(n,) the same of all NUMA nodes, wherever they are."""
+        return self._of_policy(lambda count: self._rows.number(f"all_{count}")).astype(np.int64)
+
+    def _of_policy(self, read: Callable[[str], NDArray[np.int32]]) -> NDArray[np.int32]:
+        """Return counts of CPUs, of those that suit the required bind policy of each node."""
+        first, *others = np.unique(self._required).tolist()
+        found = read(_COUNTS[first])
+        for at in others:
+            here = self._required == at
+            found[here] = read(_COUNTS[at])[here]
+        return found
 
     def __len__(self) -> int:
         return len(self.bind)
@@ -126,12 +153,11 @@ class ZoneArrays:
         if len(mask) == 1:
             shares[mask[0]] = np.minimum(self._part(name, left, 1), offered[mask[0]])
             return left - shares[mask[0]], shares
-        order, rows = _ordered(offered, mask), np.arange(len(self))
-        for at in range(len(mask)):
-            node = order[at]
-            got = np.minimum(self._part(name, left, len(mask) - at), offered[node, rows])
-            shares[node, rows] = got
+        for at, (node, amount) in enumerate(_ordered(offered, mask)):
+            got = np.minimum(self._part(name, left, len(mask) - at), amount)
             left = left - got
+            for each in mask:
+                shares[each] += np.where(node == each, got, 0)
         return left, shares
 
     def _part(self, name: str, left: Int64, nodes: int) -> Int64:
@@ -183,14 +209,14 @@ def _narrow(values: Int64) -> Int64:
     return values[:1] if len(values) and (values == values[0]).all() else values
 
 
-def _ordered(offered: Int64, mask: Sequence[int]) -> Int64:
-    """(M, n) the NUMA nodes of a mask in the order in which they give, see `distribution`."""
-    order = np.repeat(np.array(mask, np.int64)[:, None], offered.shape[1], axis=1)
+def _ordered(offered: Int64, mask: Sequence[int]) -> list[tuple[Int64, Int64]]:
+    """(n,) the NUMA nodes of a mask in the order in which they give (see `distribution`), with amounts."""
+    order = [(np.full(offered.shape[1], node), offered[node]) for node in mask]
     for end in range(1, len(mask)):
         moves = np.ones(offered.shape[1], np.bool_)
         for at in range(end, 0, -1):
+            (before, its), (after, amount) = order[at - 1], order[at]
             moves = moves & (offered[at] < offered[at - 1])
-            before, after = order[at - 1].copy(), order[at].copy()
-            order[at - 1] = np.where(moves, after, before)
-            order[at] = np.where(moves, before, after)
+            order[at - 1] = (np.where(moves, after, before), np.where(moves, amount, its))
+            order[at] = (np.where(moves, before, after), np.where(moves, its, amount))
     return order

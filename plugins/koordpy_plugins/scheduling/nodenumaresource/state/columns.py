@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api import extension
-from koordpy.api.amplification import node_ratios
+from koordpy.api.amplification import amplify, node_ratios
 from koordpy.api.core import Node
 from koordpy.api.quantity import Quantity
 from koordpy.api.resource_amounts import Amounts
@@ -50,7 +50,7 @@ Int32 = NDArray[np.int32]
 class CPUColumns(DerivedState):
     """The columns; `of` returns those of some nodes.
 
-    Which NUMA nodes have traces of former allocations is not part of the snapshot (see `CPULedger`).
+    What depends on traces of former allocations on NUMA nodes is not part of the snapshot (see `CPULedger`).
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -65,8 +65,8 @@ class CPUColumns(DerivedState):
         self.numbers = {name: table.add_column(dtype=np.int32) for name in _NUMBERS}
         self.ratios = {name: table.add_column(dtype=np.float64) for name in _RATIOS}
         self.counts = {name: table.add_column(NUMA_NODES, np.int32) for name in _COUNTS}
-        self.traced = table.add_column(NUMA_NODES, np.bool_, fill=False)
-        self.unlisted = table.add_column(dtype=np.bool_, fill=False)
+        self.countable = table.add_column(dtype=np.bool_, fill=False)
+        self.amplification = table.add_column(NUMA_NODES)
         self.offered = table.add_column(NUMA_NODES, np.bool_, fill=False)
         self.amounts = {name: table.add_column(NUMA_NODES) for name in _AMOUNTS}
         self._resource(extension.CPU)
@@ -134,8 +134,12 @@ class CPUColumns(DerivedState):
             of_node = (node_ratios(annotations) or {}).get(extension.CPU, 0.0)
         except ValueError:
             readable, of_node = False, 0.0
-        exact = self._write_amounts(row, options, allocation) and options.max_ref_count == 1
+        ratio = (options.amplification_ratios or {}).get(extension.CPU, 0.0)
+        for key, value in (("node_ratio", of_node), ("ratio", ratio)):
+            self._set(self.ratios, row, key, value if 0 <= value <= _MOST_AMPLIFIED else 0.0)
         topology, kubelet = options.cpu_topology, options.kubelet_policy
+        self.countable.values[row] = topology is None or (topology.is_valid and topology.is_regular)
+        exact = self._write_amounts(row, options, allocation) and options.max_ref_count == 1
         bind = policies.node_bind_policy(
             labels.get(extension.LABEL_NODE_CPU_BIND_POLICY, ""),
             is_kubelet_full_pcpus_only=kubelet is not None and kubelet.is_full_pcpus_only,
@@ -145,9 +149,7 @@ class CPUColumns(DerivedState):
             exact, policy = False, ""
         if topology is not None and topology.is_valid:
             exact = exact and set(topology.nodes) <= _NUMBERED
-            self._set(self.flags, row, "is_regular", topology.is_regular)
             self._write_cpus(row, options, allocation or _NOTHING)
-        ratio = (options.amplification_ratios or {}).get(extension.CPU, 0.0)
         exact = exact and max(of_node, ratio) <= _MOST_AMPLIFIED
         self._set(self.flags, row, "exact", exact)
         self._set(self.flags, row, "has_topology", topology is not None)
@@ -156,8 +158,6 @@ class CPUColumns(DerivedState):
         self._set(self.numbers, row, "bind_policy", BIND_POLICIES.index(bind))
         self._set(self.numbers, row, "numa_policy", NUMA_POLICIES.index(policy))
         self._set(self.numbers, row, "cpus_per_core", topology.cpus_per_core if topology is not None else 0)
-        for name, value in (("node_ratio", of_node), ("ratio", ratio)):
-            self._set(self.ratios, row, name, value if 0 <= value <= _MOST_AMPLIFIED else 0.0)
         imposes = bind != policies.NODE_NONE or policy or of_node > 1 or ratio > 1
         self._set(self.flags, row, "is_plain", exact and readable and not imposes)
 
@@ -168,12 +168,13 @@ class CPUColumns(DerivedState):
     def _all(self) -> list[Column]:
         groups = (self.flags, self.numbers, self.ratios, self.counts, self.amounts)
         return [column for group in groups for column in group.values()] + [
-            self.traced,
-            self.unlisted,
+            self.countable,
+            self.amplification,
             self.offered,
         ]
 
     def _write_cpus(self, row: int, options: TopologyOptions, allocation: NodeAllocation) -> None:
+        """Write counts of CPUs; the ratios are written already."""
         topology = options.cpu_topology
         assert topology is not None
         available, _ = allocation.available_cpus(options)
@@ -183,6 +184,7 @@ class CPUColumns(DerivedState):
             "free_cores": policies.filter_by_required(topology, available, policies.SPREAD_BY_PCPUS),
         }
         for name, cpus in free.items():
+            self.numbers[f"all_{name}"].values[row] = len(cpus)
             for numa_node, count in topology.count_by_node(cpus).items():
                 if numa_node in _NUMBERED:
                     self.counts[name].values[row, numa_node] = count
@@ -190,9 +192,11 @@ class CPUColumns(DerivedState):
             if numa_node in _NUMBERED:
                 users = "shared" if status is NumaNodeStatus.SHARED else "single"
                 self.numbers[users].values[row] |= 1 << numa_node
-        for numa_node in _NUMBERED:
-            self.counts["allocated_cpus"].values[row, numa_node] = allocation.allocated_count(numa_node)
         self._set(self.numbers, row, "allocated", allocation.allocated_count())
+        ratio = self.ratios["ratio"].values[row]
+        for numa_node in _NUMBERED & allocation.allocated_resources.keys() & options.numa_resources.keys():
+            held = 1000 * allocation.allocated_count(numa_node)
+            self.amplification.values[row, numa_node] = amplify(held, ratio) - held
 
     def _write_amounts(self, row: int, options: TopologyOptions, allocation: NodeAllocation | None) -> bool:
         """Write the amounts of zones and what is allocated of them; return whether all fit in."""
@@ -204,9 +208,8 @@ class CPUColumns(DerivedState):
             self.numbers["zones"].values[row] |= 1 << numa_node
             held: Amounts = {}
             if allocation is not None and numa_node in allocation.allocated_resources:
-                self.traced.values[row, numa_node] = True
                 held = allocation.allocated_resources[numa_node]
-                self.unlisted.values[row] |= not held.keys() <= amounts.keys()
+                self.countable.values[row] &= held.keys() <= amounts.keys()
             for resource, amount in amounts.items():
                 cell = self._cell(resource, numa_node)
                 if cell is None:
@@ -216,6 +219,8 @@ class CPUColumns(DerivedState):
                 for column, quantity in (("capacity", amount), ("held", held.get(resource))):
                     number = 0 if quantity is None else whole_amount(resource, quantity)
                     exact = exact and number is not None
+                    if column == "capacity" and (number or 0) < 0:
+                        self.countable.values[row] = False
                     self.amounts[column].values[row, cell] = number or 0
         return exact
 
@@ -243,16 +248,17 @@ class CPURows:
 
     def flag(self, name: str) -> Bool:
         """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs),
-        `is_regular` (see `CPUTopology`), `has_readable_ratios` (the node's annotation can be read), or
-        `is_plain` (exact, without a policy for CPUs or NUMA nodes, and without amplified CPUs).
+        `has_readable_ratios` (the node's annotation can be read), or `is_plain` (exact, without a policy for
+        CPUs or NUMA nodes, and without amplified CPUs).
         """
         flags: Bool = self._columns.flags[name].values.take(self._rows)
         return flags
 
     def number(self, name: str) -> Int32:
         """(n,) `bind_policy`, `numa_policy`, `cpus_per_core`, `allocated` (CPUs that pods have), `zones` (a
-        bit for each NUMA node with resources), or `single` and `shared` (a bit for each NUMA node with pods
-        whose CPUs are on one, or on several).
+        bit for each NUMA node with resources), `single` and `shared` (a bit for each NUMA node with pods
+        whose CPUs are on one, or on several), or what a `count` is of all NUMA nodes: `all_free_cpus`,
+        `all_free_whole`, `all_free_cores`.
         """
         numbers: Int32 = self._columns.numbers[name].values.take(self._rows)
         return numbers
@@ -266,15 +272,19 @@ class CPURows:
         return ratios
 
     def count(self, name: str) -> Int32:
-        """(n, K) `free_cpus`, `free_whole` (those of wholly free cores), `free_cores`, `allocated_cpus`."""
+        """(n, K) `free_cpus`, `free_whole` (those of wholly free cores), or `free_cores`."""
         counts: Int32 = self._columns.counts[name].values.take(self._rows, axis=0)
         return counts
 
     @property
-    def has_unlisted(self) -> Bool:
-        """(n,) whether resources are or were allocated on a zone that does not have them."""
-        unlisted: Bool = self._columns.unlisted.values.take(self._rows)
-        return unlisted
+    def is_countable(self) -> Bool:
+        """(n,) whether counts of CPUs and amounts are all that matters.
+
+        The machine is regular (see `CPUTopology`), no zone has less than nothing of a resource, and nothing
+        is or was allocated on a zone that does not have it.
+        """
+        countable: Bool = self._columns.countable.values.take(self._rows)
+        return countable
 
     @property
     def offered(self) -> Bool:
@@ -293,11 +303,7 @@ class CPURows:
         This is `NodeAllocation.available_numa_resources` without reusable amounts.
         """
         held: Int64 = self._by_resource(self._columns.amounts["held"])
-        ratio = self.ratio("ratio")[:, None]
-        cpus = 1000 * self.count("allocated_cpus").astype(np.int64)
-        traced = self._columns.traced.values.take(self._rows, axis=0)
-        more = np.where(traced & (ratio > 1), np.ceil(cpus * ratio).astype(np.int64) - cpus, 0)
-        held[:, 0] += more
+        held[:, 0] += self._columns.amplification.values.take(self._rows, axis=0)
         return held
 
     @property
@@ -305,22 +311,19 @@ class CPURows:
         """(n, R, K) what is left of zones."""
         return np.maximum(self.capacity - np.maximum(self.held, 0), 0)
 
-    @property
-    def has_negative(self) -> Bool:
-        """(n,) whether a zone has less than nothing of a resource."""
-        capacity = self._columns.amounts["capacity"].values.take(self._rows, axis=0)
-        return np.asarray((capacity < 0).any(axis=1), np.bool_)
-
     def _by_resource(self, column: Column) -> NDArray[Any]:
         return column.values.take(self._rows, axis=0).reshape(
             len(self._rows), len(self.resources), NUMA_NODES
         )
 
 
-_FLAGS: Final = ("exact", "has_topology", "is_valid", "is_regular", "has_readable_ratios", "is_plain")
-_NUMBERS: Final = ("bind_policy", "numa_policy", "cpus_per_core", "allocated", "zones", "single", "shared")
+_FLAGS: Final = ("exact", "has_topology", "is_valid", "has_readable_ratios", "is_plain")
+_COUNTS: Final = ("free_cpus", "free_whole", "free_cores")
+_NUMBERS: Final = (
+    *("bind_policy", "numa_policy", "cpus_per_core", "allocated", "zones", "single", "shared"),
+    *(f"all_{name}" for name in _COUNTS),
+)
 _RATIOS: Final = ("node_ratio", "ratio")
-_COUNTS: Final = ("free_cpus", "free_whole", "free_cores", "allocated_cpus")
 _AMOUNTS: Final = ("capacity", "held")
 _NUMBERED: Final = frozenset(range(NUMA_NODES))
 _NOTHING: Final = NodeAllocation()
