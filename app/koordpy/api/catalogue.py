@@ -168,24 +168,29 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         point = self._points.get(name)
         if point is None:
             raise NotInstalled(self.missing(name))
-        entry = self._entry(name)
         try:
             loaded: object = point.load()
         except (Exception, SystemExit) as error:  # an import may raise anything
-            raise ImportFailed(f"{entry} cannot be imported: {type(error).__name__}: {error}") from error
+            told = f"{self._entry(name)} cannot be imported: {type(error).__name__}: {error}"
+            raise ImportFailed(told) from error
         if not isinstance(loaded, type) or not issubclass(loaded, self.base):
-            raise NotAPlugin(f"{entry}: got {loaded!r}, expected a subclass of {_path(self.base)}")
+            raise NotAPlugin(
+                f"{self._entry(name)}: got {loaded!r}, expected a subclass of {_path(self.base)}"
+            )
         if inspect.isabstract(loaded):
             lacking = ", ".join(sorted(getattr(loaded, "__abstractmethods__", ())))
-            raise NotAPlugin(f"{entry}: {_path(loaded)} is abstract: it does not define {lacking}")
+            raise NotAPlugin(
+                f"{self._entry(name)}: {_path(loaded)} is abstract: it does not define {lacking}"
+            )
         identity = _identity(loaded)
         if identity != name:
             raise NameMismatch(
-                f"{entry}: got a class with the name {shown(identity)}, expected {shown(name)}"
+                f"{self._entry(name)}: got a class with the name {shown(identity)}, expected {shown(name)}"
             )
         return loaded
 
     def _entry(self, name: str) -> str:
+        """Return what messages call a plugin; reads the metadata of its distribution, which takes a while."""
         point = self._points.get(name)
         origin = _origin(point) if point is not None else _path(self._types[name])
         return f"plugin {shown(name)} of group {self.group} ({origin})"
