@@ -30,8 +30,9 @@ wheel: setup
 run: setup
 	$(BIN)/koordpy demo
 
+# Twice as many workers as cores: tests wait for sockets, watches and child processes.
 test: setup
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
