@@ -14,11 +14,17 @@ from koordpy.api.resource_status import ResourceStatus
 from koordpy.api.resource_status import of as status_of
 from koordpy.api.scheme import decode, encode
 from koordpy.lib import cpuset
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE, SPECS
+from koordpy.scheduling.interface.plan import PLANNED_NODE
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
+from koordpy.scheduling.toolkit.topology_manager.manager import affinity_of
+from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
 from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import RESTORED, NodeReusable
 from koordpy_plugins.scheduling.nodenumaresource.waking import EVENTS
 
@@ -207,6 +213,84 @@ def test_a_pod_without_requests_is_skipped() -> None:
     assert written(plugin, state, pod) == {}
 
 
+@pytest.mark.parametrize(
+    ("fields", "labels", "qos", "written_fields"),
+    [
+        ({"preferredCPUBindPolicy": "FullPCPUs"}, {}, "LSR", {"preferredCPUBindPolicy": "FullPCPUs"}),
+        ({"preferredCPUBindPolicy": "Default"}, {}, "LSR", {"preferredCPUBindPolicy": "FullPCPUs"}),
+        (
+            {"requiredCPUBindPolicy": "FullPCPUs", "preferredCPUBindPolicy": "Default"},
+            {},
+            "LSR",
+            {"requiredCPUBindPolicy": "FullPCPUs", "preferredCPUBindPolicy": "FullPCPUs"},
+        ),
+        ({"requiredCPUBindPolicy": "Default"}, {}, "LSR", {"requiredCPUBindPolicy": "FullPCPUs"}),
+        ({}, FULL, "LS", {"requiredCPUBindPolicy": "FullPCPUs"}),
+        (
+            {"preferredCPUExclusivePolicy": "PCPULevel"},
+            {},
+            "LSR",
+            {"preferredCPUBindPolicy": "FullPCPUs", "preferredCPUExclusivePolicy": "PCPULevel"},
+        ),
+    ],
+)
+def test_the_bind_policy_that_was_applied_is_written(
+    fields: dict[str, str], labels: dict[str, str], qos: str, written_fields: dict[str, str]
+) -> None:
+    made, plugin = profile(cluster_of("a", labels=labels))
+    pod = bound_pod("p", qos=qos, annotations=spec(**fields))
+    state, status = reserved(made, pod)
+    assert status.is_success
+    annotations = {**pod.metadata.annotations, **written(plugin, state, pod)}
+    assert json.loads(annotations[extension.ANNOTATION_RESOURCE_SPEC]) == written_fields
+
+
+@pytest.mark.parametrize(
+    ("strategy", "second"),
+    [("MostAllocated", "2-3"), ("LeastAllocated", "8-9"), ("DistributeEvenly", "8-9"), ("", "8-9")],
+)
+def test_a_nodes_label_says_which_numa_nodes_are_filled_first(strategy: str, second: str) -> None:
+    made, plugin = profile(cluster_of("a", labels={extension.LABEL_NODE_NUMA_ALLOCATE_STRATEGY: strategy}))
+    for pod, cpus in ((bound_pod("p"), "0-1"), (bound_pod("q"), second)):
+        state, status = reserved(made, pod)
+        assert status.is_success
+        assert allocated(plugin, state, pod).cpuset == cpus
+
+
+def test_best_effort_aligns_a_pod_when_it_is_reserved() -> None:
+    made, plugin = profile(cluster_of("a", labels={extension.LABEL_NODE_NUMA_TOPOLOGY_POLICY: "BestEffort"}))
+    pod = bound_pod("p", "6")
+    state, status = filtered(made, pod)
+    assert status.is_success
+    assert affinity_of(state, "a") is None
+    assert made.run_reserve(state, pod, "a").is_success
+    assert [each.node for each in allocated(plugin, state, pod).numa_nodes] == [0]
+
+
+class Moves:
+    """A queue of pods that remembers the events."""
+
+    def __init__(self) -> None:
+        self.events: list[ClusterEvent] = []
+
+    def activate(self, pod: Pod) -> None:
+        raise AssertionError(pod)
+
+    def move_all(self, event: ClusterEvent) -> None:
+        self.events.append(event)
+
+
+def test_unreserve_wakes_pods_that_wait_for_cpus() -> None:
+    made, _ = profile(cluster_of("a"))
+    pod = bound_pod("p")
+    state, _ = reserved(made, pod)
+    moves = Moves()
+    made.handle.queue.join(moves)
+    made.run_unreserve(state, pod, "a")
+    assert moves.events == [ClusterEvent(Pod, old=pod)]
+    assert EVENTS[Pod](pod, None)
+
+
 @pytest.mark.parametrize("pod", [bound_pod("p", qos="LS"), bound_pod("p", "0", qos="LS"), bound_pod("p")])
 def test_what_an_annotation_says_before_the_bind_is_not_kept(pod: Pod) -> None:
     claimed = json.dumps({"cpuset": "0-15", "numaNodeResources": [{"node": 0, "resources": {"cpu": "8"}}]})
@@ -277,6 +361,23 @@ class TestDesignated:
         status = made.run_reserve(states[1], second, "a")
         assert status.reasons == ("not enough cpus available to satisfy request",)
         assert self.cycle(made, second)[1].reasons == status.reasons
+
+    @pytest.mark.parametrize(
+        ("gate", "planned", "kept"), [(True, True, False), (True, False, True), (False, True, True)]
+    )
+    def test_the_pods_of_a_batch_get_what_is_free(self, gate: bool, planned: bool, kept: bool) -> None:
+        made, _ = profile(cluster_of("a"))
+        made.handle.gates = FeatureGates(SPECS, {INLINE_BATCH_SCHEDULE: gate})
+        state = made.new_state()
+        state.write(SCHEDULING_HINT, SchedulingHintState(("a",), (), {"NodeNUMAResource": {}}))
+        if planned:
+            state.write(PLANNED_NODE, "a")
+        assert made.run_pre_filter(
+            state, self.designated("p", "6-7"), made.handle.nodes.all()
+        ).status.is_success
+        found, _ = pod_state.read(state)
+        assert (found.designated is not None) is kept
+        assert found.clone().designated is None
 
     def test_unreadable_cpus_refuse_the_pod(self) -> None:
         made, _ = profile(cluster_of("a"))
