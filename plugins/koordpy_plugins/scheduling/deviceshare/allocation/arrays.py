@@ -123,16 +123,16 @@ def _too_few(sight: Sight, type_: str, demand: Demand) -> Bool:
     return np.asarray(np.bitwise_count(fitting) < least, np.bool_)
 
 
-def looks(columns: DeviceColumns, nodes: NodeSet, requests: Requests) -> tuple[list[Int64], Bool] | None:
-    """Return numbers (n,) in which nodes are equal from which the allocator takes the same devices.
+def looks(columns: DeviceColumns, states: Int64, requests: Requests) -> tuple[list[Int64], Bool] | None:
+    """Return numbers (s,) in which states are equal from which the allocator takes the same devices.
 
-    Also (n,) the nodes of which that is not known. The allocator has no scorer, and any NUMA nodes. None if
+    Also (s,) the states of which that is not known. The allocator has no scorer, and any NUMA nodes. None if
     all nodes must be considered by themselves.
     """
     demands = demands_of(requests)
     if demands is None:
         return None
-    sight, which = sight_of(columns, nodes, None)
+    sight = Sight(columns, states)
     layouts = sight.read(columns.layout_id)
     found: list[Any] = [sight.known, layouts, sight.read(columns.is_planned)]
     for type_, demand in demands.items():
@@ -145,7 +145,7 @@ def looks(columns: DeviceColumns, nodes: NodeSet, requests: Requests) -> tuple[l
         if requests.gpu.enforces_templates:
             found.append(sight.read(columns.model_id))
     unknown = sight.unknown(demands) | (sight.known & (layouts < 0))
-    return [column[which] for column in found], unknown[which]
+    return found, unknown
 
 
 def scores(

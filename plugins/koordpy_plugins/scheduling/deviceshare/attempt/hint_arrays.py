@@ -16,7 +16,7 @@ from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMAT
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 
-from ..allocation.arrays import Allocation, Answers, allocation_of, sight_of
+from ..allocation.arrays import Allocation, Answers, allocation_of, looks, sight_of
 from ..allocation.requests import Requests
 from ..allocation.sight import Bool, Int64, Sight
 from ..state.columns import DeviceColumns
@@ -39,7 +39,7 @@ def hint_groups(
     allocation = allocation_of(requests)
     if allocation is None:
         return None
-    states, which = columns.states(nodes)
+    states, which = _alike(columns, nodes, requests)
     groups = _Groups(columns, states, allocation)
     numbers = np.where(special, -1, groups.numbers[which])
 
@@ -53,6 +53,15 @@ def hint_groups(
         return keys, statuses
 
     return NUMAHintGroups(numbers, groups.hints, check)
+
+
+def _alike(columns: DeviceColumns, nodes: NodeSet, requests: Requests) -> tuple[Int64, Int64]:
+    """Return states (s,) of which no two look the same to a pod, and which of them each node has (n,)."""
+    states, which = columns.states(nodes)
+    found = looks(columns, states, requests)
+    assert found is not None
+    groups, first = group((*found[0], found[1]), len(states))
+    return states[first], groups[which]
 
 
 class _Groups:

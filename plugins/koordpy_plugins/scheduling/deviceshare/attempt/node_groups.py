@@ -87,11 +87,12 @@ class NodeGroups:
     ) -> tuple[Int64, list[_Alike], list[int]] | None:
         """Return (n,) the group of each node, what is known of each group, and the first node of each."""
         asks = _key_of(prepared.requests)
-        found = looks(self._columns, nodes, prepared.requests)
+        states, which = self._columns.states(nodes)
+        found = looks(self._columns, states, prepared.requests)
         if asks is None or found is None or prepared.designated is not None:
             return None
-        columns, unknown = found
-        here = np.flatnonzero(~(unknown | special))
+        columns = [column[which] for column in found[0]]
+        here = np.flatnonzero(~(found[1][which] | special))
         numbers = np.full(len(nodes), -1)
         groups, first = group([column[here] for column in columns], len(here))
         numbers[here] = groups
