@@ -212,3 +212,27 @@ async def test_a_pod_that_is_resized_in_place_keeps_its_cpus(stage: DeviceStage)
     assert cpus(await stage.pod("resized")) == mine
     assert not await bound(stage, "other") & mine
     await assert_ledger_equals_a_rebuild(stage)
+
+
+async def test_a_topology_as_large_as_it_may_be_breaks_nothing_and_the_next_one_counts(
+    stage: DeviceStage,
+) -> None:
+    first = await bound(stage, "first")
+    zones = [{**topology()["zones"][0], "name": f"node-{at}"} for at in range(1000)]
+    huge = {extension.ANNOTATION_NODE_CPU_TOPOLOGY: json.dumps({"detail": [{"id": -1}]}) + " " * 250_000}
+    await stage.client.patch(
+        NodeResourceTopology, "", NODE, {"metadata": {"annotations": huge}, "zones": zones}
+    )
+    await stage.create("waiting", REQUESTS, LSR, priorityClassName=PROD)
+    assert "invalid CPU Topology" in await stage.refusal("waiting")
+    await assert_ledger_equals_a_rebuild(stage)
+    good = topology()
+    await stage.client.patch(
+        NodeResourceTopology,
+        "",
+        NODE,
+        {"metadata": {"annotations": good["metadata"]["annotations"]}, "zones": good["zones"]},
+    )
+    assert await stage.node_of("waiting") == NODE
+    assert not cpus(await stage.pod("waiting")) & first
+    await assert_ledger_equals_a_rebuild(stage)
