@@ -34,6 +34,7 @@ DEFAULT_HANDLERS: Final = (
     "mutate-pod.DeviceEnvironment",
     "mutate-pod.PreEnqueueGates",
     "mutate-reservation.ClusterColocationProfile",
+    "mutate-reservation.DeviceResourceSpec",
     "validate-pod.ClusterReservation",
     "validate-pod.ClusterColocationProfile",
     "validate-pod.QuotaMetaCheck",
@@ -48,7 +49,9 @@ DEFAULT_HANDLERS: Final = (
     "validate-node.SLOConfig",
     "validate-configmap.SLOControllerConfig",
 )
-"""The in-tree handlers, in Koordinator's order; DeviceEnvironment and PodAllocation are koordpy's own."""
+"""The in-tree handlers, in Koordinator's order; DeviceEnvironment, PodAllocation and
+`mutate-reservation.DeviceResourceSpec` are koordpy's own.
+"""
 
 
 class AdmissionConfig(ConfigModel):

@@ -33,6 +33,7 @@ SPECS: dict[str, FeatureSpec] = {
     "EnablePodEnhancedValidator": _OFF,
     # koordpy's own
     "PodDeviceEnvironment": _OFF,
+    "ReservationDeviceResourceSpec": _OFF,
     "ProtectPodAllocation": _OFF,
     # quotas
     "EnableQuotaAdmission": _OFF,

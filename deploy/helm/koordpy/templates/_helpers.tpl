@@ -258,6 +258,7 @@ rules:
 - PodValidatingWebhook
 - ProtectPodAllocation
 - ReplaceResourcesTransformer
+- ReservationDeviceResourceSpec
 - ReservationMutatingWebhook
 - SupportParentQuotaSubmitPod
 - ValidatePodDeviceResource

@@ -34,12 +34,32 @@ class DeviceResourceSpecPlugin(MutatingHandler):
 
     def mutate(self, request: Request, document: Document) -> None:
         """Rewrite the GPU resources of the pod's containers; init containers are not changed."""
-        if request.operation != CREATE:
-            return
-        for position, container in enumerate(document.get(("spec", "containers"), ())):
-            resources = container.get("resources") if container else None
-            if resources and any(not _GPU_RESOURCES.isdisjoint(resources.get(name) or ()) for name in _LISTS):
-                _rewrite(request, document, ("spec", "containers", position, "resources"))
+        if request.operation == CREATE:
+            _rewrite_containers(request, document, ("spec", "containers"))
+
+
+class ReservationDeviceResourceSpecPlugin(MutatingHandler):
+    """The GPU handler of Reservation admission, which Koordinator does not have.
+
+    A Reservation serves pods whose requests name the same resources, so its template is rewritten as its
+    owners are.
+    """
+
+    name: ClassVar[str] = "DeviceResourceSpec"
+    path: ClassVar[str] = "/mutate-reservation"
+    feature: ClassVar[str | None] = "ReservationDeviceResourceSpec"
+
+    def mutate(self, request: Request, document: Document) -> None:
+        """Rewrite the GPU resources of the template's containers; init containers are not changed."""
+        if request.operation == CREATE and document.get(("spec", "template", "spec")):
+            _rewrite_containers(request, document, ("spec", "template", "spec", "containers"))
+
+
+def _rewrite_containers(request: Request, document: Document, containers: Path) -> None:
+    for position, container in enumerate(document.get(containers, ())):
+        resources = container.get("resources") if container else None
+        if resources and any(not _GPU_RESOURCES.isdisjoint(resources.get(name) or ()) for name in _LISTS):
+            _rewrite(request, document, (*containers, position, "resources"))
 
 
 def _rewrite(request: Request, document: Document, resources: Path) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from .pods import container, mutated, pod
+from .pods import container, handle, mutated, pod, respond
 
 GPU = "koordinator.sh/gpu"
 CORE = "koordinator.sh/gpu-core"
@@ -81,3 +81,34 @@ def test_containers_without_gpus_and_init_containers_stay() -> None:
 def test_gate_switches_it_off() -> None:
     submitted = pod(container(requests={GPU: "100"}))
     assert mutated(submitted, DisableDeviceResourceSpec=True) == submitted
+
+
+def admitted_template(template: dict[str, Any], **gates: Any) -> Any:
+    """Return the template of a Reservation as the webhook leaves it."""
+    document = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "r"},
+        "spec": {"owners": [], "template": template},
+    }
+    to = handle(ReservationMutatingWebhook=True, **gates)
+    resource = {"resource": "reservations"}
+    answer = respond(document, to, "/mutate-reservation", resource=resource, namespace="")
+    assert answer["allowed"], answer
+    return answer["object"]["spec"]["template"]
+
+
+def test_templates_are_rewritten_as_pods_where_their_gate_says_so() -> None:
+    template = {"spec": {"containers": [container(requests={GPU: "200"}), container(requests={"cpu": "1"})]}}
+    first, second = admitted_template(template, ReservationDeviceResourceSpec=True)["spec"]["containers"]
+    assert first["resources"]["requests"] == {CORE: "200", RATIO: "200", SHARED: "2"}
+    assert second == template["spec"]["containers"][1]
+
+
+def test_templates_are_left_alone_without_the_gate() -> None:
+    template = {"spec": {"containers": [container(requests={GPU: "50"})]}}
+    assert admitted_template(template) == template
+
+
+def test_a_template_without_a_spec_is_left_alone() -> None:
+    assert admitted_template({"metadata": {}}, ReservationDeviceResourceSpec=True) == {"metadata": {}}
