@@ -48,9 +48,9 @@ format: setup
 binaries: setup
 	$(BIN)/python -m tests.e2e.build
 
-# Two control planes side by side: one alone mostly waits.
+# Three control planes side by side: each mostly waits.
 e2e: binaries
-	$(BIN)/python -m pytest tests/e2e --timeout 1200 -n 2
+	$(BIN)/python -m pytest tests/e2e --timeout 1200 -n 3
 
 bench: setup
 	$(BIN)/python -m bench
