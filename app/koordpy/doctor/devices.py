@@ -13,6 +13,7 @@ from koordpy.api.device_allocations import of as allocated_devices
 from koordpy.api.device_class import DeviceClass, classes_by_resource
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.quantity import QuantityError, from_wire
+from koordpy.api.reservation import Reservation
 from koordpy.api.resources import pod_requests
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
@@ -69,6 +70,8 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
             except NotFound:
                 classes = []  # before Kubernetes 1.34
             findings += left(classes, devices)
+            if _rewrites(installation, "/mutate-pod") and not _rewrites(installation, "/mutate-reservation"):
+                findings += unmatched(await client.list_all(Reservation))
     except NotFound:
         return  # the area of the definitions reports it
     for finding in findings:
@@ -238,6 +241,34 @@ def left(classes: Iterable[DeviceClass], devices: Iterable[Device]) -> Iterator[
             )
         elif of_type:
             yield AREA.note(resource, f"kube-scheduler allocates it, for DeviceClass {name}")
+
+
+def _rewrites(installation: Installation, path: str) -> bool:
+    """Return whether a webhook path rewrites requests for GPUs."""
+    chain = installation.chains.get(path)
+    return chain is not None and any(handler.name == "DeviceResourceSpec" for handler in chain.handlers)
+
+
+def unmatched(reservations: Iterable[Reservation]) -> Iterator[Finding]:
+    """Yield Reservations whose template requests GPUs by a name that the webhook removes from pods."""
+    names = sorted(
+        each.metadata.name for each in reservations if not each.is_terminated and _requests_percent(each)
+    )
+    if names:
+        yield AREA.warning(
+            _names(names),
+            f"the template requests {extension.GPU}, which the webhook rewrites in pods: no pod requests "
+            "what is reserved, and owners use the GPUs without using the Reservation up",
+            "featureGates: {ReservationMutatingWebhook: true, ReservationDeviceResourceSpec: true}, and "
+            "create them anew; or write the template as pods are after admission",
+        )
+
+
+def _requests_percent(reservation: Reservation) -> bool:
+    template = reservation.spec.template
+    return template is not None and any(
+        extension.GPU in container.resources.requests for container in template.spec.containers
+    )
 
 
 def _names(names: list[str]) -> str:

@@ -5,7 +5,7 @@ import base64
 import copy
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from koordpy.api.core import (
     ValidatingWebhookConfiguration,
 )
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cli import cli
 from koordpy.cluster.client import PatchType
@@ -551,6 +552,25 @@ async def test_light_mode_with_a_plugin_that_needs_the_bind_call(
     problems = await it.problems()
     assert {finding.area for finding in problems} == {"configuration"}
     assert any("plugin LoadAwareScheduling needs reserve" in finding.message for finding in problems)
+
+
+# --- devices ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gates", [(), ("ReservationMutatingWebhook", "ReservationDeviceResourceSpec")])
+async def test_reserved_gpus_that_no_admitted_pod_requests(it: Clinic, gates: Sequence[str]) -> None:
+    container = {"name": "main", "image": "main", "resources": {"requests": {"koordinator.sh/gpu": "100"}}}
+    template = {"spec": {"schedulerName": "koord-scheduler", "containers": [container]}}
+    owners = [{"labelSelector": {"matchLabels": {"app": "main"}}}]
+    spec = {"template": template, "owners": owners, "ttl": "1h"}
+    await it.create(Reservation, {"metadata": {"name": "gpus"}, "spec": spec})
+    component = ("kustomize", "components", "numa-and-devices")
+    file = data.deploy(*component, "koordpy-profiles-numa-and-devices.yaml")
+    it.settings["extender"] = {"schedulerConfig": str(file)}
+    it.settings["featureGates"] = dict.fromkeys(gates, True)
+    report = await it.examine()
+    found = [finding for finding in report.findings if (finding.area, finding.subject) == ("devices", "gpus")]
+    assert [finding.state for finding in found] == ([] if gates else [State.WARNING])
 
 
 # --- checks of plugins -----------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from koordpy.api.core import Pod
 from koordpy.api.device import Device
 from koordpy.api.device_class import DeviceClass
 from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode
-from koordpy.doctor.devices import left, reported, shared, topologies
+from koordpy.doctor.devices import left, reported, shared, topologies, unmatched
 from koordpy.doctor.finding import Finding, State
 from koordpy.testing.objects import node, pod
 
@@ -123,3 +124,17 @@ def test_resources_of_device_classes_are_noted_and_warned_of_beside_devices() ->
     assert told(left([class_("nvidia.com/gpu")], [])) == [(State.NOTE, "nvidia.com/gpu")]
     assert told(left([class_("nvidia.com/gpu")], [device("a", True)])) == [(State.WARNING, "nvidia.com/gpu")]
     assert told(left([class_("example.com/nic")], [device("a", True)])) == []
+
+
+def test_templates_that_request_gpus_as_no_admitted_pod_does_are_warned_of() -> None:
+    def reservation(name: str, request: str, phase: str = "Available") -> Reservation:
+        container = {"name": "main", "resources": {"requests": {request: "100"}}}
+        template = {"spec": {"containers": [container]}}
+        document = {"metadata": {"name": name}, "spec": {"template": template}, "status": {"phase": phase}}
+        return decode(Reservation, document)
+
+    percent, admitted = extension.GPU, extension.GPU_CORE
+    known = [reservation("b", percent), reservation("a", percent), reservation("c", admitted)]
+    ended = reservation("d", percent, phase="Succeeded")
+    assert told(unmatched([*known, ended])) == [(State.WARNING, "a, b")]
+    assert told(unmatched([known[2], ended])) == []
