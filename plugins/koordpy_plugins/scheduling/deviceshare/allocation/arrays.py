@@ -24,7 +24,7 @@ from . import reasons
 from .demands import Demand, demands_of
 from .gpu_arrays import GPUArrays
 from .requests import GPU, Requests
-from .sight import Bits, Bool, Int64, Sight, width_of
+from .view_arrays import Bits, Bool, Int64, ViewArrays, width_of
 
 Keys = NDArray[np.int16]
 
@@ -55,17 +55,17 @@ def feasible(
     allocation = allocation_of(requests)
     if allocation is None:
         return None
-    sight, which = sight_of(columns, nodes, masks)
-    return allocation.answers(sight).spread(which)
+    views, which = views_of(columns, nodes, masks)
+    return allocation.answers(views).spread(which)
 
 
-def sight_of(columns: DeviceColumns, nodes: NodeSet, masks: Int64 | None) -> tuple[Sight, Int64]:
+def views_of(columns: DeviceColumns, nodes: NodeSet, masks: Int64 | None) -> tuple[ViewArrays, Int64]:
     """Return the different rows of nodes with masks (n,), and which of them each node has (n,)."""
     states, which = columns.states(nodes)
     if masks is None:
-        return Sight(columns, states), which
+        return ViewArrays(columns, states), which
     rows, first = group((which, masks), len(nodes))
-    return Sight(columns, states[which[first]], masks[first]), rows
+    return ViewArrays(columns, states[which[first]], masks[first]), rows
 
 
 def allocation_of(requests: Requests) -> "Allocation | None":
@@ -81,49 +81,51 @@ class Allocation:
     demands: Mapping[str, Demand]
     requests: Requests
 
-    def answers(self, sight: Sight) -> Answers:
+    def answers(self, views: ViewArrays) -> Answers:
         """Return for each row whether it can give the devices."""
-        return self._allocate(sight, self._gpus(sight))
+        return self._allocate(views, self._gpus(views))
 
-    def choose(self, sight: Sight) -> tuple[Answers, Bits]:
+    def choose(self, views: ViewArrays) -> tuple[Answers, Bits]:
         """Return the same, and (n,) which GPUs it gives, if it can."""
-        gpus = self._gpus(sight)
-        minors = np.zeros(len(sight), np.uint32) if gpus is None else gpus.minors()
-        return self._allocate(sight, gpus), minors
+        gpus = self._gpus(views)
+        minors = np.zeros(len(views), np.uint32) if gpus is None else gpus.minors()
+        return self._allocate(views, gpus), minors
 
-    def _gpus(self, sight: Sight) -> GPUArrays | None:
+    def _gpus(self, views: ViewArrays) -> GPUArrays | None:
         wanted = self.requests.gpu
-        return GPUArrays(sight, wanted) if GPU in self.demands and wanted is not None else None
+        return GPUArrays(views, wanted) if GPU in self.demands and wanted is not None else None
 
-    def _allocate(self, sight: Sight, gpus: GPUArrays | None) -> Answers:
+    def _allocate(self, views: ViewArrays, gpus: GPUArrays | None) -> Answers:
         statuses: list[Status] = [SUCCESS]
-        keys = np.zeros(len(sight), np.int16)
+        keys = np.zeros(len(views), np.int16)
 
         def refuse(refused: Bool, status: Status) -> None:
             if status not in statuses:
                 statuses.append(status)
-            keys[sight.known & refused & (keys == 0)] = statuses.index(status)
+            keys[views.known & refused & (keys == 0)] = statuses.index(status)
 
         for type_ in self.demands:
-            refuse(sight.read(sight.of(type_).count) == 0, reasons.no_devices(type_))
+            refuse(views.read(views.of(type_).count) == 0, reasons.no_devices(type_))
         for type_, demand in self.demands.items():
             if type_ == GPU and gpus is not None:
                 for refused, status in gpus.refusals():
                     refuse(refused, status)
             else:
-                refuse(_too_few(sight, type_, demand), reasons.too_few_devices(type_))
-        return Answers(keys, statuses, sight.unknown(self.demands))
+                refuse(_too_few(views, type_, demand), reasons.too_few_devices(type_))
+        return Answers(keys, statuses, views.unknown(self.demands))
 
 
-def _too_few(sight: Sight, type_: str, demand: Demand) -> Bool:
+def _too_few(views: ViewArrays, type_: str, demand: Demand) -> Bool:
     """(n,) which rows have too few free devices of a type."""
-    of_type = sight.of(type_)
-    fitting = sight.fitting(type_, demand.exact) & sight.devices(type_, of_type.free_at_all)
-    least = sight.read(of_type.count) if demand.count is None else max(demand.count, 1)
+    of_type = views.of(type_)
+    fitting = views.fitting(type_, demand.exact) & views.devices(type_, of_type.free_at_all)
+    least = views.read(of_type.count) if demand.count is None else max(demand.count, 1)
     return np.asarray(np.bitwise_count(fitting) < least, np.bool_)
 
 
-def looks(columns: DeviceColumns, states: Int64, requests: Requests) -> tuple[list[Int64], Bool] | None:
+def visible_columns(
+    columns: DeviceColumns, states: Int64, requests: Requests
+) -> tuple[list[Int64], Bool] | None:
     """Return numbers (s,) in which states are equal from which the allocator takes the same devices.
 
     Also (s,) the states of which that is not known. The allocator has no scorer, and any NUMA nodes. None if
@@ -132,19 +134,19 @@ def looks(columns: DeviceColumns, states: Int64, requests: Requests) -> tuple[li
     demands = demands_of(requests)
     if demands is None:
         return None
-    sight = Sight(columns, states)
-    layouts = sight.read(columns.layout_id)
-    found: list[Any] = [sight.known, layouts, sight.read(columns.is_planned)]
+    views = ViewArrays(columns, states)
+    layouts = views.read(columns.layout_id)
+    found: list[Any] = [views.known, layouts, views.read(columns.is_planned)]
     for type_, demand in demands.items():
-        of_type = sight.of(type_)
+        of_type = views.of(type_)
         sets = (of_type.listed, of_type.free_at_all, of_type.healthy, of_type.used, of_type.known_used)
-        found.append(sight.fitting(type_, demand.exact))
-        found += [sight.read(column) for column in (*sets, of_type.count)]
+        found.append(views.fitting(type_, demand.exact))
+        found += [views.read(column) for column in (*sets, of_type.count)]
     if GPU in demands and requests.gpu is not None:
-        found += [sight.read(column) for column in (columns.table_id, columns.honors)]
+        found += [views.read(column) for column in (columns.table_id, columns.honors)]
         if requests.gpu.enforces_templates:
-            found.append(sight.read(columns.model_id))
-    unknown = sight.unknown(demands) | (sight.known & (layouts < 0))
+            found.append(views.read(columns.model_id))
+    unknown = views.unknown(demands) | (views.known & (layouts < 0))
     return found, unknown
 
 
@@ -163,38 +165,38 @@ def scores(
     demands = demands_of(requests)
     if demands is None or not all(any(name in names for names in NAMES.values()) for name in scorer.weights):
         return None
-    sight, which = sight_of(columns, nodes, masks)
-    total = np.zeros(len(sight), np.int64)
+    views, which = views_of(columns, nodes, masks)
+    total = np.zeros(len(views), np.int64)
     for type_, demand in demands.items():
-        total += _scores(sight, type_, demand.exact, scorer)
-    unknown = sight.unknown(demands)
+        total += _scores(views, type_, demand.exact, scorer)
+    unknown = views.unknown(demands)
     if requests.joint is not None:
-        unknown = unknown | sight.read(columns.is_planned)
-    return np.where(sight.known, total, 0)[which], unknown[which]
+        unknown = unknown | views.read(columns.is_planned)
+    return np.where(views.known, total, 0)[which], unknown[which]
 
 
-def _scores(sight: Sight, type_: str, request: Exact, scorer: Scorer) -> Int64:
+def _scores(views: ViewArrays, type_: str, request: Exact, scorer: Scorer) -> Int64:
     """(n,) the score of the devices of a type."""
-    of_type = sight.of(type_)
-    score, weights = np.zeros(len(sight), np.int64), np.zeros(len(sight), np.int64)
+    of_type = views.of(type_)
+    score, weights = np.zeros(len(views), np.int64), np.zeros(len(views), np.int64)
     if not any(request.values()):
         return score
-    near = sight.near(type_)
+    near = views.near(type_)
     chosen = None
     if near is not None:
-        width = width_of(sight.read(of_type.listed))
+        width = width_of(views.read(of_type.listed))
         chosen = (near[:, None] >> np.arange(width, dtype=np.uint32) & 1).astype(np.bool_)
     for at, name in enumerate(of_type.names):
         weight = scorer.weights.get(name, 0)
         if not weight:
             continue
         if chosen is None:
-            capacity = of_type.capacity.values[sight.states, at]
-            left = of_type.available.values[sight.states, at]
+            capacity = of_type.capacity.values[views.states, at]
+            left = of_type.available.values[views.states, at]
         else:
-            free = of_type.free[name].values[sight.states, : chosen.shape[1]]
+            free = of_type.free[name].values[views.states, : chosen.shape[1]]
             left = np.where(chosen & (free >= 0) & (free != MISSING), free, 0).sum(axis=1)
-            capacity = (of_type.total[name].values[sight.states, : chosen.shape[1]] * chosen).sum(axis=1)
+            capacity = (of_type.total[name].values[views.states, : chosen.shape[1]] * chosen).sum(axis=1)
         requested = np.where(capacity >= left, capacity - left + request.get(name, 0) // UNIT, capacity)
         counted = np.minimum(requested, capacity)
         if not scorer.most_allocated:

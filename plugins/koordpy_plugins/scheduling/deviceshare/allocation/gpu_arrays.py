@@ -14,7 +14,7 @@ from ..state.partitions import Group, Partition, PartitionIndex
 from . import reasons
 from .partitioning import WEIGHTS
 from .requests import GPU, GPURequirements
-from .sight import Bits, Bool, Int64, Sight, lowest
+from .view_arrays import Bits, Bool, Int64, ViewArrays, lowest
 
 Refusal = tuple[Bool, Status]
 """The rows (n,) that are refused for a reason; the first one counts."""
@@ -26,18 +26,18 @@ _DEEPEST: Final = 3
 class GPUArrays:
     """The choice for n rows. Its answers are those of `gpu.allocate` without a scorer."""
 
-    def __init__(self, sight: Sight, wanted: GPURequirements) -> None:
-        self._sight, self._wanted = sight, wanted
-        columns, of_type = sight.columns, sight.of(GPU)
-        fitting = sight.fitting(GPU, wanted.exact)
-        self._healthy = sight.devices(GPU, of_type.healthy)
+    def __init__(self, views: ViewArrays, wanted: GPURequirements) -> None:
+        self._views, self._wanted = views, wanted
+        columns, of_type = views.columns, views.of(GPU)
+        fitting = views.fitting(GPU, wanted.exact)
+        self._healthy = views.devices(GPU, of_type.healthy)
         self._fitting = fitting & self._healthy
-        self._free = fitting & sight.devices(GPU, of_type.free_at_all)
-        self._used = sight.used(GPU)
-        self._has_tree: Bool = sight.read(columns.has_tree)
+        self._free = fitting & views.devices(GPU, of_type.free_at_all)
+        self._used = views.used(GPU)
+        self._has_tree: Bool = views.read(columns.has_tree)
         is_searched = not (wanted.shared and wanted.count > 1)
         self._by_place = self._has_tree if is_searched else np.zeros_like(self._has_tree)
-        self._tables: Int64 = sight.read(columns.table_id)
+        self._tables: Int64 = views.read(columns.table_id)
 
     def refusals(self) -> list[Refusal]:
         """Return which rows are refused."""
@@ -60,11 +60,11 @@ class GPUArrays:
     @cached_property
     def _templates(self) -> Int64:
         """(n,) how many templates are suitable; 2 if none needs to be."""
-        wanted, columns = self._wanted, self._sight.columns
+        wanted, columns = self._wanted, self._views.columns
         if not wanted.enforces_templates:
-            return np.full(len(self._sight), 2)
+            return np.full(len(self._views), 2)
         candidates = np.array([len(wanted.templates.get(key, ())) for key in columns.models] or [0])
-        models: Int64 = self._sight.read(columns.model_id)
+        models: Int64 = self._views.read(columns.model_id)
         return np.where(models >= 0, candidates.take(models, mode="clip"), 0)
 
     @cached_property
@@ -76,7 +76,7 @@ class GPUArrays:
     @cached_property
     def _honors(self) -> Bool:
         """(n,) where nothing but a partition will do."""
-        honors: Bool = self._sight.read(self._sight.columns.honors)
+        honors: Bool = self._views.read(self._views.columns.honors)
         honored: Bool = self._may_be_partition & (honors | self._wanted.honors_partitions)
         return honored
 
@@ -100,12 +100,12 @@ class GPUArrays:
             yield here, (groups or ())[: 1 if wanted.restricted else None], status
 
     def _index(self, number: int) -> PartitionIndex:
-        return dict(self._sight.columns.tables.value_of(number))
+        return dict(self._views.columns.tables.value_of(number))
 
     @cached_property
     def _partitions(self) -> Bits:
         """(n,) the GPUs of the chosen partition, none where there is none."""
-        found = np.zeros(len(self._sight), np.uint32)
+        found = np.zeros(len(self._views), np.uint32)
         for of_table, groups, _ in self._by_table():
             here = np.flatnonzero(of_table)
             for partitions in groups:
@@ -153,9 +153,9 @@ class GPUArrays:
         Of equal ones the first in the tree; no GPUs where no scope can. Scopes are in the order of the tree,
         each before those within it. See `gpu_topology.TopologySearch`.
         """
-        columns, wanted = self._sight.columns, self._wanted
-        scopes: Bits = self._sight.read(columns.scopes)
-        levels: Int64 = self._sight.read(columns.levels).astype(np.int64)
+        columns, wanted = self._views.columns, self._wanted
+        scopes: Bits = self._views.read(columns.scopes)
+        levels: Int64 = self._views.read(columns.levels).astype(np.int64)
         least = max(LEVELS.get(wanted.required_scope, 0), 1)
         best, ranks = np.zeros(len(scopes), np.uint32), np.zeros(len(scopes), np.int64)
         in_use = np.zeros((LEVELS["Device"] + 1, len(scopes)), np.int64)

@@ -16,9 +16,9 @@ from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMAT
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 
-from ..allocation.arrays import Allocation, Answers, allocation_of, looks, sight_of
+from ..allocation.arrays import Allocation, Answers, allocation_of, views_of, visible_columns
 from ..allocation.requests import Requests
-from ..allocation.sight import Bool, Int64, Sight
+from ..allocation.view_arrays import Bool, Int64, ViewArrays
 from ..state.columns import DeviceColumns
 from ..state.layout import Layout, counts_by_numa_node, numa_nodes
 from . import hints
@@ -47,8 +47,8 @@ def hint_groups(
         keys, statuses = np.zeros(len(at), np.int64), [SUCCESS]
         others = np.flatnonzero(~groups.serve(which[at], masks))
         if len(others):
-            sight, rows = sight_of(columns, nodes.by_row().pick(at[others]), masks[others])
-            answers = allocation.answers(sight)
+            views, rows = views_of(columns, nodes.by_row().pick(at[others]), masks[others])
+            answers = allocation.answers(views)
             keys[others], statuses = answers.keys[rows], list(answers.statuses)
         return keys, statuses
 
@@ -58,7 +58,7 @@ def hint_groups(
 def _alike(columns: DeviceColumns, nodes: NodeSet, requests: Requests) -> tuple[Int64, Int64]:
     """Return states (s,) of which no two look the same to a pod, and which of them each node has (n,)."""
     states, which = columns.states(nodes)
-    found = looks(columns, states, requests)
+    found = visible_columns(columns, states, requests)
     assert found is not None
     groups, first = group((*found[0], found[1]), len(states))
     return states[first], groups[which]
@@ -97,10 +97,10 @@ class _Groups:
         """Find the hints of states whose devices are on some NUMA nodes."""
         sets = list(chain.from_iterable(combinations(there, size) for size in range(1, len(there) + 1)))
         masks = [bitmask.of(each) for each in sets]
-        sight = Sight(self._columns, np.repeat(states, len(sets)), np.tile(masks, len(states)))
-        answers, gpus = self._allocation.choose(sight)
+        views = ViewArrays(self._columns, np.repeat(states, len(sets)), np.tile(masks, len(states)))
+        answers, gpus = self._allocation.choose(views)
         shape = (len(states), len(sets))
-        enough = self._enough(sight, shape, sets)
+        enough = self._enough(views, shape, sets)
         serves = (answers.keys == 0).reshape(shape) & enough
         gpus = gpus.reshape(shape)
         is_best = serves & (gpus == gpus[:, -1:])
@@ -138,19 +138,19 @@ class _Groups:
             return answers.statuses[number]
         return Status.unresolvable(hints.INSUFFICIENT)
 
-    def _enough(self, sight: Sight, shape: tuple[int, int], sets: Sequence[Sequence[int]]) -> Bool:
+    def _enough(self, views: ViewArrays, shape: tuple[int, int], sets: Sequence[Sequence[int]]) -> Bool:
         """(s, sets) whether NUMA nodes have as many devices of each type, or none, as are wanted.
 
         True also where a node has no device of a type at all: that is refused first.
         """
-        layouts = sight.read(self._columns.layout_id).reshape(shape)[:, 0]
+        layouts = views.read(self._columns.layout_id).reshape(shape)[:, 0]
         numbers, of_state = np.unique(layouts, return_inverse=True)
         found, lacks = np.ones(shape, np.bool_), np.zeros(shape, np.bool_)
         for type_, demand in self._allocation.demands.items():
             there = np.array(
                 [_counts(self._columns.layouts.value_of(number), type_, sets) for number in numbers.tolist()]
             )[of_state]
-            listed = sight.read(sight.of(type_).count).reshape(shape)
+            listed = views.read(views.of(type_).count).reshape(shape)
             wanted = listed if demand.count is None else demand.count
             found &= (there == 0) | (there >= wanted)
             lacks |= listed == 0

@@ -17,7 +17,7 @@ from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 
-from ..allocation.arrays import looks
+from ..allocation.arrays import visible_columns
 from ..allocation.requests import GPURequirements, Requests
 from ..state.columns import DeviceColumns
 from . import hints
@@ -88,7 +88,7 @@ class NodeGroups:
         """Return (n,) the group of each node, what is known of each group, and the first node of each."""
         asks = _key_of(prepared.requests)
         states, which = self._columns.states(nodes)
-        found = looks(self._columns, states, prepared.requests)
+        found = visible_columns(self._columns, states, prepared.requests)
         if asks is None or found is None or prepared.designated is not None:
             return None
         columns = [column[which] for column in found[0]]

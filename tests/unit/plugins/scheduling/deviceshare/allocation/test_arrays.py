@@ -149,8 +149,8 @@ def test_arrays_and_allocator_agree_on_devices_of_some_numa_nodes(seed: int) -> 
         requests = random_requests(rng)
         allocation = arrays.allocation_of(requests)
         assert allocation is not None
-        sight, which = arrays.sight_of(columns, nodes, np.array(masks))
-        answers, gpus = allocation.choose(sight)
+        views, which = arrays.views_of(columns, nodes, np.array(masks))
+        answers, gpus = allocation.choose(views)
         for at, name, mask in zip(which.tolist(), nodes.names, masks, strict=True):
             devices, node = ledger.node(name), cluster.store(Node).by_key(name)
             if devices is None or answers.unknown[at]:

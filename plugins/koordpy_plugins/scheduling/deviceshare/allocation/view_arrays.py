@@ -24,7 +24,7 @@ _SET: Final = np.dtype(f"<u{MINORS // 8}")
 _ALL: Final = (1 << MINORS) - 1
 
 
-class Sight:
+class ViewArrays:
     """Rows of a state (n,) and a mask (n,) of the NUMA nodes whose devices count, `ANY` for all.
 
     Bit i of a set is minor i.
