@@ -161,13 +161,20 @@ def version(output: Format) -> None:
 @cli.command()
 @component_option
 @click.option("--live", is_flag=True, help="Check liveness instead of readiness.")
-def health(debug_server: DebugServer, live: bool) -> None:
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.5,
+    show_default=True,
+    help="Seconds that the answer may take.",
+)
+def health(debug_server: DebugServer, live: bool, timeout: float) -> None:
     """Check the readiness of a running koordpy (for probes: exit code 0 or 1)."""
     import httpx
 
     url = f"{address(debug_server)}{'/livez' if live else '/readyz'}"
     try:
-        answer = httpx.get(url, params={"verbose": ""}, timeout=2.5, **transport(debug_server))
+        answer = httpx.get(url, params={"verbose": ""}, timeout=timeout, **transport(debug_server))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Failure(f"{debug_server.subject or url}: {debug_server.error() or error}") from None
     click.echo(answer.text.rstrip())

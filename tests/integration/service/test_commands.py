@@ -41,7 +41,9 @@ async def test_the_namespace_of_a_pod_may_be_an_option(stage: Stage) -> None:
 
 
 async def test_host_and_port_are_address_enough(stage: Stage) -> None:
-    found = await koordpy(stage, "health", server=stage.url("debug").removeprefix("http://"))
+    found = await koordpy(
+        stage, "health", "--timeout", "60", server=stage.url("debug").removeprefix("http://")
+    )
     assert (found.exit_code, "readyz check passed" in found.output) == (0, True)
 
 

@@ -169,7 +169,7 @@ async def test_history_whatif_and_following_go_the_same_way(site: Site) -> None:
 
 async def test_health_reaches_any_component(site: Site) -> None:
     await site.replica("koordpy-worker-a", "worker", at=site.stage.url("debug"))
-    found = await site.run("health", "--component", "worker")
+    found = await site.run("health", "--timeout", "60", "--component", "worker")
     assert found.exit_code == 0, found.output
     assert "readyz check passed" in found.output
 
@@ -179,9 +179,11 @@ async def test_the_agent_is_that_of_a_node(site: Site) -> None:
         await site.replica(
             f"koordpy-qos-agent-{node}", "qos-agent", at=site.stage.url("debug"), nodeName=node
         )
-    found = await site.run("health", "--component", "qos-agent")
+    found = await site.run("health", "--timeout", "60", "--component", "qos-agent")
     assert "2 QoS agents run in koordinator-system: choose one with --node" in found.stderr
-    assert (await site.run("health", "--component", "qos-agent", "--node", "n2")).exit_code == 0
+    assert (
+        await site.run("health", "--timeout", "60", "--component", "qos-agent", "--node", "n2")
+    ).exit_code == 0
     assert {pod for pod, _ in site.front.forwarded} == {"koordpy-qos-agent-n2"}
 
 
@@ -252,7 +254,7 @@ async def test_a_debug_api_that_authenticates_needs_a_token(site: Site, tmp_path
         await site.replica(
             "koordpy-scheduler-a", at=f"http://127.0.0.1:{locked.process.listeners['debug'].port}"
         )
-        assert (await site.run("health")).exit_code == 0  # over TLS, and open
+        assert (await site.run("health", "--timeout", "60")).exit_code == 0  # over TLS, and open
         found = await site.run("why", "default/web")
         assert "needs a bearer token in the variable KOORDPY_TOKEN" in found.stderr
 

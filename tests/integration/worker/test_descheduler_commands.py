@@ -164,7 +164,7 @@ async def test_a_worker_that_waits_for_the_lease_says_so(
             assert (
                 rounds.replace("\n", " ").strip() == f"no round of the descheduler is remembered; {expected}"
             )
-            assert f"[+]descheduler ok: {expected}\n" in await shown(url, "health")
+            assert f"[+]descheduler ok: {expected}\n" in await shown(url, "health", "--timeout", "60")
             await asyncio.sleep(0.5)  # more tries, and no more lines
         await client.close()
     assert caplog.messages.count(expected) == 1
