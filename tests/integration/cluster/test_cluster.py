@@ -324,8 +324,8 @@ async def test_a_late_store_is_followed_from_the_first_question_on_and_holds_up_
         assert not late.synced
         assert informers.synced
         assert cluster.synced
-        await until(lambda: late.get("", "default") is not None)
-        assert late.synced
+        await until(lambda: late.synced)
+        assert late.get("", "default") is not None
         assert [health.kind for health in informers.health] == ["Namespace", "Pod"]
     assert pods.synced
     assert not cluster.late_store(Node).synced
