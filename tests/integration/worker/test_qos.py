@@ -4,13 +4,12 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 
 from koordpy.agent.engine.agent import AgentError
 from koordpy.agent.interface import FlagError
 from koordpy.agent.interface.facts import NODE_USAGE
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import Event, Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
@@ -203,9 +202,10 @@ async def test_events_of_the_agent_name_koordlets_component_and_the_node(
         events = worker.part(NodeAgentPart).agent.handle.events
         assert events is not None
         events.event(await client.get(Pod, "default", "p"), "Warning", "evictPodSuccess", "a note")
-    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as api:
-        found = (await api.get("/apis/events.k8s.io/v1/namespaces/default/events")).json()["items"]
-    assert [(each["reportingController"], each["reportingInstance"]) for each in found] == [
+        async with asyncio.timeout(PATIENCE):
+            while not (found := await client.list_all(Event)):
+                await asyncio.sleep(0.05)
+    assert [(each.reporting_controller, each.reporting_instance) for each in found] == [
         ("koordlet-qosManager", "n1")
     ]
 
