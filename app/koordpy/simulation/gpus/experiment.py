@@ -9,7 +9,7 @@ means the same pods and the same order of nodes there and here.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from .workload import Node, Request
 
 Progress = Callable[[float], None]
 """Called with the share of pods that have arrived."""
+
+_WATCHES: Final = 10
+"""Informers of the authors' simulator: each draws the timeout of its watch, before nodes are ordered."""
 
 
 @dataclass
@@ -97,6 +100,8 @@ class Experiment:
         self, pods: Sequence[Request], typical: TypicalPods, seed: int = 0, progress: Progress | None = None
     ) -> Run:
         """Let pods arrive."""
+        for _ in range(_WATCHES):
+            self.rng.int63()
         self._order = np.array(self.rng.permutation(len(self._order)), np.int64)
         fleet, columns, record = self.fleet, self.fleet.columns, _Record(self.fleet, typical)
         unplaced = 0
