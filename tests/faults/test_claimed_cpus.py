@@ -11,17 +11,15 @@ from typing import Any
 
 import pytest
 
-from koordpy import data
 from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.informers import Informers
-from koordpy.embedded.apiserver import ApiServer
 from koordpy_plugins.scheduling.nodenumaresource.state.ledger import CPULedger
 from tests.eventually import PATIENCE
-from tests.integration.devices.stage import CPUS, NODE, PROD, DeviceStage, cpus, node, topology
+from tests.integration.devices.stage import CPUS, NODE, PROD, DeviceStage, cpus, embedded, node, topology
 from tests.integration.reservations.stage import NAMESPACE
 
 LSR = {extension.LABEL_POD_QOS: "LSR"}
@@ -74,14 +72,8 @@ TOPOLOGY_SPECS: dict[str, str] = {
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[DeviceStage]:
     """A cluster with one node and all processes."""
-    async with ApiServer(crds=[data.deploy("crds")]) as server:
-        stage = DeviceStage({"server": server.url}, tmp_path, server=server)
-        try:
-            await stage.prepare()
-            yield stage
-        finally:
-            await stage.stop()
-            await stage.client.close()
+    async with embedded(tmp_path) as stage:
+        yield stage
 
 
 async def place(stage: DeviceStage, name: str, annotations: dict[str, str]) -> None:

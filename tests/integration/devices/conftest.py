@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from koordpy import data
-from koordpy.embedded.apiserver import ApiServer
-from tests.integration.devices.stage import DeviceStage, removed
+from tests.integration.devices.stage import DeviceStage, embedded, removed
 from tests.integration.reservations.conftest import emptied
 from tests.integration.reservations.conftest import plane as plane
 
@@ -30,11 +28,5 @@ async def stage(plane: "ControlPlane | None", tmp_path: Path) -> AsyncIterator[D
             await removed(stage.client)
             await stage.client.close()
         return
-    async with ApiServer(crds=[data.deploy("crds")]) as server:
-        stage = DeviceStage({"server": server.url}, tmp_path, server=server)
-        try:
-            await stage.prepare()
-            yield stage
-        finally:
-            await stage.stop()
-            await stage.client.close()
+    async with embedded(tmp_path) as stage:
+        yield stage

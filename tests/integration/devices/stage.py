@@ -5,7 +5,9 @@ koord-scheduler.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -19,6 +21,7 @@ from koordpy.api.reservation import AVAILABLE, Reservation
 from koordpy.api.resource_status import ResourceStatus
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
+from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib import cpuset
 from tests.integration.reservations.stage import ALLOCATED, NAMESPACE, Stage
 
@@ -159,6 +162,19 @@ class DeviceStage(Stage):
 
         found: Reservation = await self.until(there, f"reservation {name} does not have these owners")
         return found
+
+
+@asynccontextmanager
+async def embedded(folder: Path) -> AsyncIterator[DeviceStage]:
+    """Run the stage on an API server of its own."""
+    async with ApiServer(crds=[data.deploy("crds")]) as server:
+        stage = DeviceStage({"server": server.url}, folder, server=server)
+        try:
+            await stage.prepare()
+            yield stage
+        finally:
+            await stage.stop()
+            await stage.client.close()
 
 
 def _shipped(name: str) -> Document:
