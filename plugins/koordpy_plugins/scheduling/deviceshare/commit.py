@@ -121,13 +121,13 @@ class DeviceCommit:
     def write_resize(
         self, state: CycleState, pod: Pod, target: ObjectMeta, node_name: str, binding: Binding
     ) -> Status:
-        """Let a Reservation reserve what it was allocated (gate ResizePod)."""
-        known = allocated_to(state, pod.metadata.uid, node_name)
-        if known is None or not self._handle.gates.enabled(RESIZE_POD):
+        """Let a Reservation reserve what it was allocated, or say that this is nothing (gate ResizePod)."""
+        if state.read(PREPARED) is None or not self._handle.gates.enabled(RESIZE_POD):
             return SUCCESS
+        known = allocated_to(state, pod.metadata.uid, node_name)
         annotations = {**target.annotations, **binding.annotations}
         try:
-            written = resize_annotation(annotations, total(known.devices))
+            written = resize_annotation(annotations, {} if known is None else total(known.devices))
         except ValueError as error:
             return Status.failed(error)
         binding.annotations[ANNOTATION_RESERVATION_RESIZE_ALLOCATABLE] = written

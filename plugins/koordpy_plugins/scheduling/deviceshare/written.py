@@ -36,5 +36,5 @@ def total(allocations: DeviceAllocations) -> Quantities:
 
 def resize_annotation(annotations: Mapping[str, str], allocated: Mapping[str, Quantity]) -> str:
     """Return the annotation by which a Reservation reserves what was allocated. Raises DecodeError."""
-    known = from_wire(resized_allocatable(annotations))
-    return f'{{"resources":{text(known | dict(allocated))}}}'
+    resources = from_wire(resized_allocatable(annotations)) | dict(allocated)
+    return f'{{"resources":{text(resources)}}}' if resources else "{}"
