@@ -13,7 +13,7 @@ from koordpy.api.extension import LABEL_GPU_ISOLATION_PROVIDER
 from koordpy.api.reservation_annotations import is_ignored_by
 from koordpy.api.reserve_pod import is_pre_allocation, is_reserve_pod
 from koordpy.scheduling.interface import ReservationInfo
-from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.cycle_state import SCHEDULING_PHASE, CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager.manager import affinity_of
@@ -127,9 +127,13 @@ class DevicePlacing:
         node: Node,
         numa_mask: int | None = None,
     ) -> Status:
-        """Return whether an allocation is possible, of some NUMA nodes alone if they are given."""
+        """Return whether an allocation is possible, of some NUMA nodes alone if they are given.
+
+        A recorded allocation is checked as it is made: at Reserve with all secondary devices.
+        """
         if prepared.designated is not None:
-            _, status = self.allocate(state, prepared, pod, node, reserving=False)
+            reserving = state.read(SCHEDULING_PHASE) == "Reserve"
+            _, status = self.allocate(state, prepared, pod, node, reserving=reserving)
             return status
         attempt = self.attempt(state, prepared, pod, node)
         if attempt is None:
