@@ -83,20 +83,18 @@ def arrivals(trace: Sequence[Request], capacity: int, share: float, rng: GoRando
     """Return pods in the order of their arrival: their GPU requests reach `share` of `capacity` milli-GPU.
 
     First the pods of the trace, shuffled; then pods drawn from it with replacement, until one GPU of the next
-    would exceed the share. Of a trace that exceeds it, pods are removed at random instead.
+    would exceed the share; at the share itself, pods without GPUs are drawn on. Of a trace that exceeds it,
+    pods are removed at random instead.
     """
     pods, limit = list(trace), share * capacity
     rng.int63()  # The authors' simulator logs a number first.
     rng.shuffle(pods)
     total = sum(pod.gpu.total for pod in pods)
-    if total > limit:
+    if total >= limit:
         while total > limit:
             total -= pods.pop(rng.randrange(len(pods))).gpu.total
         return pods
-    while total != limit:
-        pod = trace[rng.randrange(len(trace))]
-        if total + pod.gpu.milli > limit:
-            break
+    while total + (pod := trace[rng.randrange(len(trace))]).gpu.milli <= limit:
         total += pod.gpu.total
         pods.append(pod)
     return pods

@@ -88,6 +88,13 @@ def test_the_trace_comes_first_shuffled_then_drawn_pods_up_to_the_load():
     assert set(found) <= set(TRACE)
 
 
+def test_pods_without_gpus_are_drawn_on_at_the_load_itself():
+    without = Request(GPURequest(1), 1)
+    found = [arrivals([*TRACE, without], 10_000, 1.0, GoRandom(seed)) for seed in range(30)]
+    assert {sum(pod.gpu.total for pod in each) for each in found} == {10_000}
+    assert {each[-1] == without for each in found} == {False, True}
+
+
 def test_pods_are_removed_from_a_trace_that_requests_more():
     found = arrivals(TRACE, 10_000, 0.3, GoRandom(1))
     assert len(found) == 6
