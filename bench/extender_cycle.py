@@ -78,7 +78,7 @@ def cycle(extender: Extender, pod: objects.Document, names: list[str]) -> dict[s
     answer, kept = extender.filter(body)
     filtered = time.process_time()
     if kept is not None:
-        extender.score_ahead(kept)
+        extender.work_ahead(kept)
     scored = time.process_time()
     passed = json.loads(answer)["NodeNames"]
     if not passed:

@@ -357,6 +357,15 @@ class ContendedCluster(ServedExtender):
                     yield f"{uid} is held on {placement.node_name}, and is on {table.placed_on(uid)}"
             if term and plan.term != term and extender.jobs.held.of(next(iter(plan.placements), "")):
                 yield f"{plan.job.id} is held for term {plan.term}, in term {term}"
+        for uid, counted in extender.tentative._pods.items():
+            if counted.ahead is None:
+                continue
+            held.add(uid)
+            node = counted.ahead.placement.node_name
+            if uid not in live:
+                yield f"{uid} is reserved on {node}, and gone"
+            if table.placed_on(uid) != node:
+                yield f"{uid} is reserved on {node}, and is on {table.placed_on(uid)}"
         bound = {each.pod.metadata.uid for each in extender.binds._bound}
         explained = held | binding | bound
         assumed = (uid for uid, placed in table._placements.items() if placed.assumed)

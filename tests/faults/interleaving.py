@@ -146,7 +146,9 @@ class SmallCluster:
         names = [node for node, cpu in (await self.free()).items() if cpu >= milli(requests["cpu"])]
         if names:
             body = json.dumps({"Pod": document, "NodeNames": names}, separators=(",", ":")).encode()
-            answer, _ = self.extender.filter(body)
+            answer, attempt = self.extender.filter(body)
+            if attempt is not None:
+                self.extender.work_ahead(attempt)
             if kept := json.loads(answer).get("NodeNames"):
                 self.answers[name] = kept[0]
         await asyncio.sleep(SOON)

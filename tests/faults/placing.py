@@ -368,7 +368,7 @@ class Extending(Placing):
         """Call filter for a pod."""
         answer, attempt = self.extender.filter(filter_body(self.known[name], NODES))
         if attempt is not None:
-            self.extender.score_ahead(attempt)
+            self.extender.work_ahead(attempt)
         del answer
 
     async def attempt(self, name: str) -> None:

@@ -179,7 +179,7 @@ class ServedExtender:
         if verb == "filter":
             answer, attempt = self.extender.filter(content)
             if attempt is not None:
-                self.extender.score_ahead(attempt)
+                self.extender.work_ahead(attempt)
             return json.loads(answer)
         return json.loads(getattr(self.extender, verb)(content))
 

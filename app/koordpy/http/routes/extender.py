@@ -1,8 +1,8 @@
 """The scheduler extender: POST /extender/filter, /prioritize, /preempt and /bind.
 
 These are hot paths: kube-scheduler's scheduling cycle waits for filter and prioritize. So they use no web
-framework, bodies are passed on as bytes, and scores are computed right after the response of filter has been
-sent, while kube-scheduler runs its own plugins.
+framework, bodies are passed on as bytes, and scores are computed, or the only node is reserved, right after
+the response of filter has been sent, while kube-scheduler runs its own plugins.
 """
 
 import logging
@@ -36,7 +36,7 @@ def endpoints(extender: Extender, *, max_body: int = MAX_BODY) -> Mapping[str, D
         answer, attempt = extender.filter(body)
         if attempt is None:
             return Reply(200, answer)
-        return Reply(200, answer, after=lambda: _score_ahead(extender, attempt))
+        return Reply(200, answer, after=lambda: _work_ahead(extender, attempt))
 
     async def bind(body: bytes, gone: Gone) -> Reply:
         return Reply(200, await extender.bind(body, gone))
@@ -111,11 +111,11 @@ def _content_type(headers: Headers) -> bytes:
     return b""
 
 
-def _score_ahead(extender: Extender, attempt: Attempt) -> None:
+def _work_ahead(extender: Extender, attempt: Attempt) -> None:
     try:
-        extender.score_ahead(attempt)
+        extender.work_ahead(attempt)
     except Exception:
-        log.exception("scoring ahead for pod %s failed", attempt.pod.metadata.key)
+        log.exception("scoring or reserving ahead for pod %s failed", attempt.pod.metadata.key)
 
 
 def _error(message: str) -> bytes:

@@ -1,15 +1,21 @@
-"""Pods that plugins count from their filter call on, until they are reserved, or are not bound after all.
+"""What is held for pods between their filter call and their bind call, so that later filter calls see it.
 
-kube-scheduler does not report when it abandons a pod, so a pod is counted only for a while.
+A pod for which filter has answered a single node is reserved there at once, as in koord-scheduler, and the
+bind call takes the placement over. Where kube-scheduler chooses among several nodes, nothing can be reserved,
+and only plugins with `TentativeReserve` count the pod.
+
+kube-scheduler does not report when it abandons a pod, so this ends after a while.
 """
 
 import asyncio
 from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 from koordpy.lib.byte_budget import ByteBudget
 from koordpy.lib.clock import Clock
+from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.plugin_call import Broken, call
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -19,24 +25,44 @@ SECONDS = 30.0
 
 MOST_PODS = 10_000
 
-MAX_BYTES = 16 << 20
-"""The budget of the pods, of which plugins may keep everything. Beyond it the oldest count no longer."""
+MAX_BYTES = 40 << 20
+"""The budget of the pods, of which plugins may keep everything, and of what was found out about those that
+are reserved: 40 of these at 5,000 nodes. Beyond it the oldest count no longer; their bind calls reserve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A placement that was reserved ahead of the bind call, and the term of the fence in which it was."""
+
+    placement: Placement
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    pod: Pod
+    framework: Framework
+    since: float
+    size: int
+    ahead: Ahead | None
+    """None if only plugins with `TentativeReserve` count the pod."""
 
 
 class TentativeReserves:
-    """The pods of a process that are counted tentatively, by UID, the oldest first."""
+    """The pods of a process that have found a node and are not being bound yet, by UID, the oldest first."""
 
     def __init__(self, clock: Clock, seconds: float = SECONDS) -> None:
         self._clock, self._seconds = clock, seconds
-        self._pods: OrderedDict[str, tuple[Pod, Framework, float, int]] = OrderedDict()
+        self._pods: OrderedDict[str, _Counted] = OrderedDict()
         self._budget = ByteBudget("tentative reserves", MAX_BYTES)
         self._timer: asyncio.TimerHandle | None = None
+        self._term = 0
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def reserve(self, framework: Framework, state: CycleState, pod: Pod, size: int) -> None:
-        """Count a pod that has found nodes, in place of its earlier attempt; `size` is in bytes."""
+        """Let plugins count a pod that has found nodes, in place of its earlier attempt. `size`: bytes."""
         plugins = framework.tentative
         if not plugins:
             return
@@ -44,22 +70,46 @@ class TentativeReserves:
         for name, plugin in plugins:
             with suppress(Broken):  # logged; Reserve validates the pod in any case
                 call(state, "TentativeReserve", name, plugin.reserve_tentatively, state, pod)
-        self._pods[pod.metadata.uid] = pod, framework, self._clock.monotonic(), size
+        self._add(framework, pod, size, None)
+
+    def hold(self, ahead: Ahead, size: int) -> None:
+        """Hold what is reserved for a pod until `take`; `unreserve` comes before; `size` is in bytes."""
+        self._add(ahead.placement.framework, ahead.placement.pod, size, ahead)
+
+    def _add(self, framework: Framework, pod: Pod, size: int, ahead: Ahead | None) -> None:
+        self._pods[pod.metadata.uid] = _Counted(pod, framework, self._clock.monotonic(), size, ahead)
         self._budget.add(size)
         while len(self._pods) > MOST_PODS or self._budget.is_exceeded:
             self.unreserve(next(iter(self._pods)))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._expire)
 
-    def unreserve(self, uid: str) -> None:
-        """Stop counting a pod, if it is counted."""
+    def take(self, uid: str) -> Ahead | None:
+        """Hand over what is reserved for a pod; None if nothing is. Plugins stop counting it tentatively."""
         known = self._pods.pop(uid, None)
-        if known is not None:
-            pod, framework, _, size = known
-            self._budget.remove(size)
-            for name, plugin in framework.tentative:
+        if known is None:
+            return None
+        self._budget.remove(known.size)
+        if known.ahead is None:
+            for name, plugin in known.framework.tentative:
                 with suppress(Broken):
-                    call(CycleState(), "TentativeUnreserve", name, plugin.unreserve_tentatively, pod)
+                    call(CycleState(), "TentativeUnreserve", name, plugin.unreserve_tentatively, known.pod)
+        return known.ahead
+
+    def unreserve(self, uid: str, why: str = "its bind call has not come") -> None:
+        """Stop counting a pod, if it is counted, and release what is reserved for it."""
+        ahead = self.take(uid)
+        if ahead is not None:
+            ahead.placement.roll_back(why)
+
+    def enter(self, term: int) -> None:
+        """Release what was reserved in other terms of the fence."""
+        if term == self._term:
+            return
+        self._term = term
+        for uid, counted in list(self._pods.items()):
+            if counted.ahead is not None and counted.ahead.term != term:
+                self.unreserve(uid, "the Lease under which it was reserved is no longer held")
 
     def clear(self) -> None:
         """Stop counting all pods."""
@@ -70,9 +120,9 @@ class TentativeReserves:
         self._timer = None
         now = self._clock.monotonic()
         while self._pods:
-            uid, (_, _, since, _) = next(iter(self._pods.items()))
-            if since + self._seconds > now:
-                left = since + self._seconds - now
+            uid, counted = next(iter(self._pods.items()))
+            left = counted.since + self._seconds - now
+            if left > 0:
                 self._timer = asyncio.get_running_loop().call_later(left, self._expire)
                 return
             self.unreserve(uid)

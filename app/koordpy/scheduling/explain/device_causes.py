@@ -324,10 +324,24 @@ def _short_of(cluster: Cluster, type_: str) -> Cause:
         )
     return _certain(
         "DevicesTaken",
-        f"{len(reporting)} nodes have devices of type {type_}, all healthy, and too few of them are free",
+        f"{len(reporting)} nodes have devices of type {type_}, all healthy, and too few of them are free"
+        + _held_for(cluster),
         "wait until pods with devices end; GET /apis/v1/plugins/DeviceShare/nodeDeviceSummaries shows who "
         "has which",
     )
+
+
+def _held_for(cluster: Cluster) -> str:
+    """Say which pods have a node, where they count with their devices, and are not bound yet."""
+    held = sorted(
+        pod.metadata.key
+        for pod in _known(cluster, Pod)
+        if not pod.spec.node_name and cluster.nodes.is_assumed(pod.metadata.uid)
+    )
+    if not held:
+        return ""
+    more = f" and {len(held) - SHOWN} more" if len(held) > SHOWN else ""
+    return f"; pods that are about to be bound count already: {', '.join(held[:SHOWN])}{more}"
 
 
 def _of_type(device: Device, type_: str) -> list[DeviceInfo]:

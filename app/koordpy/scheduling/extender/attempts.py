@@ -61,6 +61,8 @@ class Attempt:
     """Whether its binding was sent to the API server."""
     is_superseded: bool = False
     """Whether the attempt was ended from outside while its bind waited."""
+    is_reserved: bool = False
+    """Whether `state` was used to reserve the node ahead of the bind call."""
     is_condensed: bool = False
     """Whether `state` is empty again, and `pod` only the pod's identity."""
     pod_bytes: int = 4096

@@ -26,7 +26,7 @@ from koordpy.cluster.retry import retried
 from koordpy.scheduling.cycle.fence import Closed, Fence
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.plans import Plans
-from koordpy.scheduling.cycle.tentative import TentativeReserves
+from koordpy.scheduling.cycle.tentative import Ahead, TentativeReserves
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import Histories
 from koordpy.scheduling.framework.framework import Framework
@@ -39,7 +39,7 @@ from koordpy.scheduling.framework.metrics import (
     histogram,
 )
 from koordpy.scheduling.gangs.held import HeldPlans
-from koordpy.scheduling.interface.cycle_state import SCORED
+from koordpy.scheduling.interface.cycle_state import SCORED, CycleState
 from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import PostFilterResult
@@ -215,10 +215,56 @@ class BindCycle:
         self.attempts.put(attempt)
         return attempt
 
+    def reserve_ahead(self, attempt: Attempt) -> None:
+        """Reserve for a pod the only node that filter has answered, as koord-scheduler does in its cycle.
+
+        So the filter calls of other pods, which kube-scheduler makes meanwhile, do not find it free. The bind
+        call takes over. If this fails nothing is reserved, and the bind call reports why.
+        """
+        pod, term, kept = attempt.pod, self.fence.term, attempt.kept
+        uid = pod.metadata.uid
+        if not term or kept is None or self.attempts.get(uid) is not attempt or uid in self._running:
+            return
+        [node_name] = kept.names
+        scored, size = attempt.state, attempt.size
+        if not self._filter_again(attempt, node_name, term).is_success:
+            return
+        self.tentative.unreserve(uid)
+        attempt.shed()
+        attempt.is_reserved = True
+        placement = Placement(attempt.framework, attempt.state, pod, node_name)
+        status = Status.failed("not reserved")
+        try:
+            status = _reserve(placement, scored)
+        finally:
+            if status.is_success:
+                self.tentative.hold(Ahead(placement, term), size)
+            else:
+                placement.roll_back(status.message)
+                self.tentative.reserve(attempt.framework, attempt.state, pod, size)
+
+    def _ahead(self, attempt: Attempt, node_name: str, term: int) -> Placement | None:
+        """Take over what was reserved ahead, unless it is for another node, or the Node has changed since."""
+        ahead = self.tentative.take(attempt.pod.metadata.uid)
+        if ahead is None:
+            return None
+        placement, row = ahead.placement, self.nodes.row_of(node_name)
+        if (
+            placement.node_name == node_name
+            and ahead.term == term
+            and placement.framework is attempt.framework
+            and row is not None
+            and self.nodes.node(row) is not None
+            and self.nodes.generation[row] <= attempt.moment[0]
+        ):
+            return placement
+        placement.roll_back("what was reserved ahead is out of date")
+        return None
+
     async def _place(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
         scored = attempt.state
-        held = self.held.take(attempt.pod.metadata.uid, node_name)
-        self.tentative.unreserve(attempt.pod.metadata.uid)
+        ahead = self._ahead(attempt, node_name, term)
+        held = ahead or self.held.take(attempt.pod.metadata.uid, node_name)
         if held is None:
             status = self._filter_again(attempt, node_name, term)
             if not status.is_success:
@@ -231,9 +277,7 @@ class BindCycle:
             attempt.decision.become("binding", node_name)
             status = SUCCESS
             if held is None:
-                attempt.state.write(SCORED, scored)
-                status = placement.reserve()
-                attempt.state.delete(SCORED)  # a pod that waits in Permit keeps no more than it needs
+                status = _reserve(placement, scored)
             attempt.pod = placement.pod
             if status.is_success:
                 status = placement.permit()
@@ -394,6 +438,14 @@ class BindCycle:
             vanished = known is None or known.metadata.uid != meta.uid
             if vanished and self.nodes.is_assumed(meta.uid):
                 bound.handle.forget_pod(bound.pod, bound.node_name)
+
+
+def _reserve(placement: Placement, scored: CycleState) -> Status:
+    """Reserve with what the choice of the node was based on."""
+    placement.state.write(SCORED, scored)
+    status = placement.reserve()
+    placement.state.delete(SCORED)  # a pod that waits keeps no more than it needs
+    return status
 
 
 def _key(args: BindingArgs) -> str:

@@ -145,7 +145,7 @@ class Extender:
         self._batch_binding = BatchBinding(self.binds, handle)
         self.post_filters = PostFilters(profiles, handle, self.jobs)
         self._preempting = Preempting(profiles, handle, self.attempts, self.jobs, self.post_filters)
-        handle.on(Pod, delete=self._pod_deleted)
+        handle.on(Pod, update=self._pod_updated, delete=self._pod_deleted)
         if is_light:
             light.check(profiles.frameworks.values())
             light.WatchedBinds(handle, self.attempts, self.binds.asked)
@@ -153,7 +153,7 @@ class Extender:
     # --- filter ----------------------------------------------------------------------------------
 
     def filter(self, body: bytes) -> tuple[bytes, Attempt | None]:
-        """Answer a filter call; also return the attempt, for `score_ahead` once the answer is on its way."""
+        """Answer a filter call; also return the attempt, for `work_ahead` once the answer is on its way."""
         began = time.perf_counter()
         args = wire.EXTENDER_ARGS.decode(body, "pod")
         assert args.pod is not None
@@ -165,6 +165,7 @@ class Extender:
         if refusal:
             return wire.error_result(refusal), None
         self.binds.forget_vanished()
+        self.tentative.enter(self.binds.fence.term)
         if self._chooser is not None:
             self._chooser.withdraw(pod)
         framework = self.profiles.of(pod.spec.scheduler_name)
@@ -191,7 +192,7 @@ class Extender:
             decision.fail("error", Status.failed(refusal))
             self.histories.broke(pod, refusal)
             return wire.error_result(refusal), None
-        self.tentative.unreserve(pod.metadata.uid)
+        self.tentative.unreserve(pod.metadata.uid, "a new scheduling attempt of the pod has begun")
         enqueued = framework.run_pre_enqueue(pod)
         found, job = None, None
         if enqueued.is_success:
@@ -205,7 +206,7 @@ class Extender:
             self.tentative.reserve(framework, attempt.state, pod, POD_FACTOR * pod_bytes)
             self._observe(framework.profile_name, began, found[0].outcome)
             decision.took("filter", time.perf_counter() - began)
-            return self._answer(attempt, kept, candidates), None
+            return self._answer(attempt, kept, candidates), attempt
         attempt.moment, attempt.hidden_version = self.nodes.moment, self.nodes.hidden.version
         if job is not None:
             attempt.state, outcome = job.state, job.outcome
@@ -245,7 +246,8 @@ class Extender:
             self.tentative.reserve(framework, attempt.state, pod, POD_FACTOR * pod_bytes)
         self.histories.filtered(pod, decision.started, outcome, fitting, message)
         answer = self._answer(attempt, kept, candidates, failed, unresolvable)
-        return answer, attempt if len(kept) > 1 and framework.scores else None
+        is_work_left = job is None if len(kept) == 1 else len(kept) > 1 and framework.scores
+        return answer, attempt if is_work_left else None
 
     def _job(self, framework: Framework, pod: Pod, candidates: Candidates) -> Answer | None:
         """Return the answer for a pod that is placed together with others."""
@@ -321,8 +323,16 @@ class Extender:
         histogram(POINT_DURATION, "Score", "Success", attempt.framework.profile_name).observe(took)
         return kept.pick(np.array([best], np.int64))
 
-    def score_ahead(self, attempt: Attempt) -> None:
-        """Score while kube-scheduler runs its own plugins, so that prioritize finds the answer ready."""
+    def work_ahead(self, attempt: Attempt) -> None:
+        """Continue an attempt while kube-scheduler runs its own plugins.
+
+        Several nodes are scored, so that prioritize finds the answer ready. A single one is reserved, so that
+        the filter calls of other pods do not find it free; not for pods of jobs, which are planned together.
+        """
+        if attempt.kept is not None and len(attempt.kept) == 1:
+            if not self.is_light and not self.jobs.concerns(attempt.framework, attempt.pod):
+                self.binds.reserve_ahead(attempt)
+            return
         if attempt.scores is None and attempt.placement is None and attempt.kept is not None:
             score_kept(attempt, attempt.kept)
         self.attempts.tidy()
@@ -368,7 +378,7 @@ class Extender:
         nodes, _ = candidates.selected
         if framework is None or self._unsynced():
             return wire.host_priorities(names, [0] * len(names))
-        if attempt is None or attempt.is_condensed:
+        if attempt is None or attempt.is_condensed or attempt.is_reserved:
             decision = (
                 attempt.decision
                 if attempt is not None
@@ -418,10 +428,14 @@ class Extender:
 
     # --- bookkeeping -----------------------------------------------------------------------------
 
+    def _pod_updated(self, _: Pod, pod: Pod) -> None:
+        if pod.spec.node_name or pod.is_terminal:
+            self.tentative.unreserve(pod.metadata.uid, "it was bound by another process, or has ended")
+
     def _pod_deleted(self, pod: Pod) -> None:
         if self._chooser is not None:
             self._chooser.withdraw(pod)
-        self.tentative.unreserve(pod.metadata.uid)
+        self.tentative.unreserve(pod.metadata.uid, "the pod was deleted")
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is None:
             return

@@ -17,7 +17,12 @@ class ResizePod:
 
 
 class Reserve:
-    """The commit point: the only point that allocates. Two attempts never get the same resource."""
+    """The commit point: the only point that allocates. Two attempts never get the same resource.
+
+    Beside kube-scheduler it runs in the bind call, or before the next filter call if filter has answered a
+    single node. Then Unreserve also runs if the bind call does not come: within 30 s, at the pod's next
+    filter call, and when the pod is deleted.
+    """
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Allocate what the pod needs, validating what Filter saw; a failure ends the attempt."""

@@ -326,9 +326,10 @@ class Reservation(
     def _missed(self, state: CycleState, node_name: str) -> Status:
         """Refuse a node that was chosen for a reservation which the pod did not get, if others are left.
 
-        Koordinator allocates a reservation in the scheduling cycle that chooses it. Beside kube-scheduler the
-        next pod is scored while the bind of the one before is in flight, so two replicas may count on the
-        same reservation: the second is scheduled again, instead of leaving its own reservation unused.
+        Koordinator allocates a reservation in the scheduling cycle that chooses it. Where kube-scheduler
+        chooses the node, the next pod is scored while the bind of the one before is in flight, so two
+        replicas may count on the same reservation: the second is scheduled again, instead of leaving its own
+        unused.
         """
         scored = state.read(SCORED)
         before = None if scored is None else scored.read(PREPARED)

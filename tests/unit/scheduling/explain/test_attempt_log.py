@@ -47,7 +47,7 @@ def logging_extender(**flags: Any) -> tuple[Extender, AttemptLog]:
 def attempt(made: Extender, *names: str) -> None:
     _, found = made.filter(filter_body(pod_document("p"), names))
     if found is not None:
-        made.score_ahead(found)
+        made.work_ahead(found)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_the_best_nodes_are_shown_as_a_table(caplog: pytest.LogCaptureFixture) -
     assert len(caplog.messages[0].splitlines()) == 5
 
 
-def test_rejections_are_shown_by_plugin_and_reason(caplog: pytest.LogCaptureFixture) -> None:
+async def test_rejections_are_shown_by_plugin_and_reason(caplog: pytest.LogCaptureFixture) -> None:
     made, _ = logging_extender(filter_failures=True)
     attempt(made, "a1", "full3")
     assert caplog.messages == [

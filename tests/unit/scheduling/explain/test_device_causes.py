@@ -49,6 +49,19 @@ def test_nodes_with_unhealthy_devices_of_the_type_are_named() -> None:
 def test_healthy_devices_are_taken() -> None:
     [cause] = found(NO_GPUS, device("a", True), device("b", False, type_="rdma"))
     assert (cause.cause, cause.message[:7]) == ("DevicesTaken", "1 nodes")
+    assert "about to be bound" not in cause.message
+
+
+def test_pods_that_hold_devices_and_are_not_bound_yet_are_named() -> None:
+    cluster = Cluster()
+    for each in (node("a"), device("a", True), *(pod(name) for name in "vwxyz")):
+        cluster.store(type(each)).apply(each)
+    for each in cluster.store(Pod):
+        if each.metadata.name != "v":
+            cluster.nodes.assume(each, "a")
+    [cause] = device_causes(cluster, pod("p"), NO_GPUS)
+    names = "default/w, default/x, default/y and 1 more"
+    assert cause.message.endswith(f"; pods that are about to be bound count already: {names}")
 
 
 @pytest.mark.parametrize(

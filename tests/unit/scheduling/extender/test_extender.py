@@ -84,7 +84,7 @@ def test_prioritize_answers_with_what_was_scored_ahead() -> None:
     document = pod_document("p")
     answer, attempt = made.filter(filter_body(document, ["a", "aa", "b"]))
     assert attempt is not None
-    made.score_ahead(attempt)
+    made.work_ahead(attempt)
     scored = attempt.priorities
     names = json.loads(answer)["NodeNames"]
     assert made.prioritize(filter_body(document, names)) is scored
@@ -129,7 +129,7 @@ def test_attempts_are_bounded_in_memory_and_answer_as_before() -> None:
         _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa", "b"]))
         assert attempt is not None
         made.attempts.budget.limit = 3 * attempt.size
-        made.score_ahead(attempt)
+        made.work_ahead(attempt)
     kept = [attempt for attempt in made.attempts if attempt.kept is not None]
     assert [attempt.pod.metadata.name for attempt in kept] == ["p2", "p3", "p4"]
     [oldest, *_] = made.attempts
@@ -147,7 +147,7 @@ def test_attempts_that_have_ended_take_no_memory_from_others() -> None:
         _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa"]))
         assert attempt is not None
         made.attempts.budget.limit = 2 * attempt.size
-        made.score_ahead(attempt)
+        made.work_ahead(attempt)
         if 0 < index < 8:
             made.attempts.discard(attempt)
     assert [attempt.is_condensed for attempt in made.attempts] == [False, False]
@@ -216,7 +216,7 @@ def test_a_decision_explains_refusals_and_scores() -> None:
     made = abc()
     _, attempt = made.filter(filter_body(pod_document("p"), ["a", "aa", "b", "c"]))
     assert attempt is not None
-    made.score_ahead(attempt)
+    made.work_ahead(attempt)
     (decision,) = made.decisions.of("default", "p")
     assert (decision.outcome, decision.evaluated_nodes, decision.feasible_nodes) == ("filtered", 4, 2)
     assert {(r.plugin, r.reason, r.nodes) for r in decision.rejections} == {
@@ -248,7 +248,7 @@ def test_condensed_decisions_say_the_same() -> None:
     for index in range(40):
         _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa", "b"]))
         assert attempt is not None
-        made.score_ahead(attempt)
+        made.work_ahead(attempt)
     newest, oldest = made.decisions.of("default", "p39")[0], made.decisions.of("default", "p0")[0]
     assert oldest.rejections == newest.rejections
     assert oldest.top_nodes == newest.top_nodes

@@ -1,0 +1,286 @@
+"""A pod that has one node is reserved there until its bind call, for all plugins with Reserve."""
+
+import json
+from typing import Any
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.cycle import tentative
+from koordpy.scheduling.cycle.fence import Limits
+from koordpy.scheduling.cycle.tentative import TentativeReserves
+from koordpy.scheduling.interface import (
+    Binding,
+    Filter,
+    PlansJobs,
+    Plugin,
+    PreBind,
+    PreFilter,
+    Reserve,
+    Score,
+    TentativeReserve,
+)
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
+
+from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, world
+
+TOKEN: StateKey[int] = StateKey("token")
+TOKENS = 2
+
+
+class Tokens(Plugin, Filter, Score, Reserve, PreBind):
+    """Hands out two tokens of each node; refuses nodes with a taint."""
+
+    name = "Tokens"
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.calls: list[str] = []
+        self.broken = False
+        self.taken: dict[tuple[str, int], str] = {}
+
+    def free(self, node_name: str) -> list[int]:
+        return [token for token in range(TOKENS) if (node_name, token) not in self.taken]
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        if node.node.spec.taints:
+            return Status.unschedulable("tainted")
+        return SUCCESS if self.free(node.name) else Status.unschedulable("no token is left")
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return len(self.free(node.name))
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        self.calls.append(f"reserve {pod.metadata.name}")
+        if self.broken:
+            return Status.unschedulable("broken")
+        [token, *_] = self.free(node_name)
+        self.taken[node_name, token] = pod.metadata.uid
+        state.write(TOKEN, token)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.calls.append(f"unreserve {pod.metadata.name}")
+        token = state.read(TOKEN)
+        if token is not None:
+            del self.taken[node_name, token]
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
+        binding.annotations["token"] = str(state.read(TOKEN))
+        return SUCCESS
+
+
+class Counts(Plugin, Reserve, TentativeReserve):
+    """Counts pods from filter on, wherever they go."""
+
+    name = "Counts"
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.counted: set[str] = set()
+        self.reserved: set[str] = set()
+
+    def reserve_tentatively(self, state: CycleState, pod: Pod) -> None:
+        self.counted.add(pod.metadata.name)
+
+    def unreserve_tentatively(self, pod: Pod) -> None:
+        self.counted.discard(pod.metadata.name)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        self.reserved.add(pod.metadata.name)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.discard(pod.metadata.name)
+
+
+class Plans(Plugin, PreFilter, PlansJobs):
+    """May plan every pod together with others, though it never does."""
+
+    name = "Plans"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        return None, SUCCESS
+
+    def may_plan(self, pod: Pod) -> bool:
+        return True
+
+    def job_of(self, pod: Pod) -> None:
+        return None
+
+
+class World:
+    """An extender over two nodes and three waiting pods, called as its endpoints do."""
+
+    def __init__(self, *classes: type[Plugin]) -> None:
+        self.nodes = {name: node(name) for name in ("a", "b")}
+        self.cluster = world(self.nodes.values(), [pod(f"p{i}") for i in range(3)])
+        self.extender = extender(self.cluster, Tokens, Counts, *classes)
+        self.table = self.cluster.nodes
+        [framework] = self.extender.profiles.frameworks.values()
+        plugins = {plugin.name: plugin for plugin in framework.plugins}
+        tokens, counts = plugins["Tokens"], plugins["Counts"]
+        assert isinstance(tokens, Tokens)
+        assert isinstance(counts, Counts)
+        self.tokens, self.counts = tokens, counts
+
+    def filter(self, name: str, *nodes: str) -> list[str]:
+        answer, attempt = self.extender.filter(filter_body(pod_document(name), nodes))
+        if attempt is not None:
+            self.extender.work_ahead(attempt)
+        kept: list[str] = json.loads(answer)["NodeNames"]
+        return kept
+
+    async def bind(self, name: str, node_name: str) -> str:
+        error: str = json.loads(await self.extender.bind(bind_body(pod_document(name), node_name)))["Error"]
+        return error
+
+    def token_of(self, name: str) -> str:
+        found = self.cluster.store(Pod).get("default", name)
+        assert found is not None
+        return found.metadata.annotations["token"]
+
+    def holds(self, *names: str) -> bool:
+        """Return whether all that is held is held for these pods."""
+        uids = {f"uid-{name}" for name in names}
+        assumed = {f"uid-p{i}" for i in range(3) if self.table.is_assumed(f"uid-p{i}")}
+        return set(self.tokens.taken.values()) == assumed == uids and self.counts.reserved == set(names)
+
+
+async def test_reserve_runs_once_before_the_next_filter_and_its_result_is_bound() -> None:
+    w = World()
+    assert w.filter("p0", "a") == w.filter("p1", "a") == ["a"]
+    assert w.filter("p2", "a") == []
+    assert w.holds("p0", "p1")
+    assert [await w.bind(name, "a") for name in ("p1", "p0")] == ["", ""]
+    assert w.tokens.calls == ["reserve p0", "reserve p1"]
+    assert [w.token_of(name) for name in ("p0", "p1")] == ["0", "1"]
+    assert not len(w.extender.tentative)
+
+
+async def test_where_several_nodes_are_answered_only_tentative_reserve_counts() -> None:
+    w = World()
+    assert w.filter("p0", "a", "b") == ["a", "b"]
+    assert w.counts.counted == {"p0"}
+    assert w.holds()
+    assert w.filter("p0", "a") == ["a"]
+    assert w.counts.counted == set()
+    assert w.holds("p0")
+
+
+async def test_pods_of_jobs_are_left_to_their_plan() -> None:
+    w = World(Plans)
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds()
+    assert w.counts.counted == {"p0"}
+
+
+@pytest.mark.parametrize("end", ["filter", "delete", "expire", "close", "bound elsewhere"])
+async def test_what_is_held_is_released(end: str) -> None:
+    w = World()
+    w.extender.tentative = w.extender.binds.tentative = TentativeReserves(w.extender.clock, 0.01)
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds("p0")
+    if end == "filter":
+        assert w.filter("p0", "b") == ["b"]
+        assert w.tokens.taken == {("b", 0): "uid-p0"}
+        assert w.tokens.calls == ["reserve p0", "unreserve p0", "reserve p0"]
+        return
+    if end == "delete":
+        w.cluster.store(Pod).discard("default/p0")
+    elif end == "close":
+        w.extender.close("the process ends")
+    elif end == "expire":
+        assert isinstance(w.extender.clock, FakeClock)
+        w.extender.clock.advance(1)
+        w.extender.tentative._expire()
+    else:
+        w.cluster.store(Pod).apply(pod("p0", node_name="b"))
+        assert w.table.placed_on("uid-p0") == "b"
+    assert w.holds()
+    assert w.tokens.calls == ["reserve p0", "unreserve p0"]
+    assert not len(w.extender.tentative)
+
+
+async def test_a_bind_call_reserves_where_nothing_is_held_any_more() -> None:
+    w = World()
+    assert w.filter("p0", "a") == ["a"]
+    w.extender.tentative.clear()
+    assert w.holds()
+    assert await w.bind("p0", "a") == ""
+    assert w.tokens.calls == ["reserve p0", "unreserve p0", "reserve p0"]
+    assert w.token_of("p0") == "0"
+
+
+async def test_a_bind_call_for_another_node_releases_the_one_that_was_held() -> None:
+    w = World()
+    assert w.filter("p0", "a") == ["a"]
+    assert await w.bind("p0", "b") == ""
+    assert w.tokens.taken == {("b", 0): "uid-p0"}
+
+
+async def test_a_node_that_has_changed_is_filtered_again() -> None:
+    w = World()
+    assert w.filter("p0", "a") == ["a"]
+    w.cluster.store(Node).apply(node("a", taints=[{"key": "broken", "effect": "NoSchedule"}]))
+    assert await w.bind("p0", "a") == "Tokens: tainted"
+    assert w.holds()
+
+
+async def test_pods_that_come_to_the_node_meanwhile_do_not_matter() -> None:
+    w = World()
+    assert w.filter("p0", "a") == ["a"]
+    w.cluster.store(Pod).apply(pod("other", node_name="a"))
+    assert await w.bind("p0", "a") == ""
+    assert w.tokens.calls == ["reserve p0"]
+
+
+async def test_a_failed_reserve_is_reported_by_the_bind_call_and_leaves_nothing() -> None:
+    w = World()
+    w.tokens.broken = True
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds()
+    assert w.counts.counted == {"p0"}
+    assert await w.bind("p0", "a") == "Tokens: broken"
+    assert w.holds()
+    assert w.counts.counted == set()
+
+
+async def test_nothing_is_reserved_outside_a_term_and_nothing_is_bound_that_was_reserved_in_another() -> None:
+    w = World()
+    fence, clock = w.extender.binds.fence, w.extender.clock
+    fence.enable(Limits(10, 12, 15), lambda: "not leading")
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds()
+    fence.confirm(clock.monotonic())
+    fence.open()
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds("p0")
+    fence.shut()
+    fence.confirm(clock.monotonic())
+    fence.open()
+    assert await w.bind("p0", "a") == ""
+    assert w.tokens.calls == ["reserve p0", "unreserve p0", "reserve p0"]
+    assert w.filter("p1", "a") == ["a"]
+    fence.shut()
+    assert w.filter("p2", "a") == ["a"]
+    assert w.counts.reserved == {"p0"}
+
+
+async def test_the_oldest_are_released_when_too_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tentative, "MOST_PODS", 1)
+    w = World()
+    assert w.filter("p0", "a") == w.filter("p1", "a") == ["a"]
+    assert w.holds("p1")
+
+
+async def test_scores_of_a_pod_that_is_reserved_are_computed_anew() -> None:
+    w = World()
+    assert w.filter("p0", "a") == ["a"]
+    answer = json.loads(w.extender.prioritize(filter_body(pod_document("p0"), ["a", "b"])))
+    assert {each["Host"]: each["Score"] for each in answer} == {"a": 1, "b": 2}
+    assert w.holds("p0")
