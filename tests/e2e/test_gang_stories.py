@@ -60,6 +60,15 @@ def gang(name: str, members: int, cpu: str, labels: dict[str, str], **spec: Any)
     return found
 
 
+def create_known(plane: ControlPlane, koordpy: Koordpy, group: Document, *pods: Document) -> None:
+    """Create a gang, its pods once koordpy knows their PodGroup: kinds are watched apart from each other."""
+    create(plane, group)
+    meta = group["metadata"]
+    path = f"/apis/v1/plugins/Coscheduling/gang/{meta['namespace']}/{meta['name']}"
+    assert eventually(lambda: koordpy.get(path).is_success)
+    create(plane, *pods)
+
+
 def are_bound(plane: ControlPlane, *names: str) -> bool:
     nodes = nodes_of(plane)
     return set(nodes) == set(names) and all(nodes.values())
@@ -72,7 +81,7 @@ def test_a_gang_takes_the_places_of_less_important_pods(plane: ControlPlane, tmp
         low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0}
         create(plane, *(pod(f"low-{number}", "15", **low) for number in range(2)))
         assert eventually(lambda: are_bound(plane, "low-0", "low-1"))
-        create(plane, *gang("job", 2, "12", {}, priorityClassName="high"))
+        create_known(plane, koordpy, *gang("job", 2, "12", {}, priorityClassName="high"))
         assert eventually(lambda: are_bound(plane, "job-0", "job-1"))
         assert set(nodes_of(plane).values()) == {"n0", "n1"}
     finally:
@@ -89,7 +98,9 @@ def test_a_gang_is_bound_once_its_quota_has_room_for_all(plane: ControlPlane, tm
         plane.start_scheduler(koordpy.entry("kube-scheduler-config.yaml"))
         kind = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota"}
         meta = {"name": "team", "namespace": "default"}
-        create(plane, {**kind, "metadata": meta, "spec": quota("2")}, *gang("job", 3, "1", {QUOTA: "team"}))
+        create(plane, {**kind, "metadata": meta, "spec": quota("2")})
+        assert eventually(lambda: koordpy.get("/apis/v1/quotas/team").is_success)
+        create_known(plane, koordpy, *gang("job", 3, "1", {QUOTA: "team"}))
 
         def is_told() -> bool:
             conditions = plane.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.conditions}").stdout
