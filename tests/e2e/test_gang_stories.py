@@ -89,6 +89,29 @@ def test_a_gang_takes_the_places_of_less_important_pods(plane: ControlPlane, tmp
         koordpy.process.stop()
 
 
+def test_a_gang_takes_places_though_its_pod_group_comes_last(plane: ControlPlane, tmp_path: Path) -> None:
+    """kube-scheduler finds no node for the pods, calls no filter, and does not try them again by itself."""
+    koordpy = serving(plane, tmp_path, "Coscheduling", enablePreemption=True)
+    try:
+        plane.start_scheduler(koordpy.entry("kube-scheduler-config.yaml"))
+        low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0}
+        create(plane, *(pod(f"low-{number}", "15", **low) for number in range(2)))
+        assert eventually(lambda: are_bound(plane, "low-0", "low-1"))
+        group, *pods = gang("job", 2, "12", {}, priorityClassName="high")
+        create(plane, *pods)
+
+        def are_told() -> bool:
+            conditions = plane.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.conditions}").stdout
+            return conditions.count("Insufficient cpu") == 2
+
+        assert eventually(are_told)
+        create(plane, group)
+        assert eventually(lambda: are_bound(plane, "job-0", "job-1"))
+    finally:
+        plane.stop_scheduler()
+        koordpy.process.stop()
+
+
 def test_a_gang_is_bound_once_its_quota_has_room_for_all(plane: ControlPlane, tmp_path: Path) -> None:
     def quota(cpu: str) -> Document:
         return {"min": {"cpu": "0"}, "max": {"cpu": cpu}}

@@ -19,8 +19,10 @@ from koordpy.api.core import Pod
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.gangs.jobs import Jobs
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.pod_queues import WOKEN
 from koordpy.scheduling.preemption.executor import nominate
 from koordpy.scheduling.profiles.profiles import Profiles
 
@@ -109,8 +111,13 @@ class PostFilters:
         self._wake.set()
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
-        """Ask for a pod for which kube-scheduler has just found no node."""
-        if not self._leads or pod.spec.node_name or old.status.conditions == pod.status.conditions:
+        """Ask for a pod for which kube-scheduler has just found no node, or that was woken since.
+
+        kube-scheduler does not try a pod again for an annotation if no extender has refused it.
+        """
+        if not self._leads or pod.spec.node_name:
+            return
+        if old.status.conditions == pod.status.conditions and _woken_at(old) == _woken_at(pod):
             return
         framework = self._profiles.of(pod.spec.scheduler_name)
         if framework is None or not framework.preempts_beside:
@@ -189,6 +196,9 @@ class PostFilters:
     ) -> tuple[Pod, CycleState, FilterOutcome] | None:
         """Find out why a pod, or the job that it is in, finds no node; None if it does find one by now."""
         if self._jobs.concerns(framework, pod):
+            if not self._jobs.is_planned(framework, pod):
+                self._tell_incomplete(framework, whole, pod)
+                return None
             refused = self._jobs.examine(framework, pod)
             if refused is None or refused.outcome is None:
                 return None
@@ -198,6 +208,17 @@ class PostFilters:
         if outcome.error is not None or (outcome.prefilter.is_success and outcome.feasible.any()):
             return None
         return pod, state, outcome
+
+    def _tell_incomplete(self, framework: Framework, whole: Framework, pod: Pod) -> None:
+        """Report that a pod is refused because its job is incomplete, so that it is woken once it is not.
+
+        kube-scheduler found no node for it and so called no filter, which would have reported that.
+        """
+        state = whole.new_state()
+        outcome = whole.find_feasible(state, pod, self._handle.nodes.all())
+        if outcome.prefilter.is_rejected:
+            failure = Failure(pod, outcome.prefilter, state=state, outcome=outcome)
+            framework.handle.tell_failure(failure)
 
     async def nominate(self, pod: Pod, result: PostFilterResult, *, is_planned: bool = False) -> None:
         """Write a pod's nomination, unless it has it already.
@@ -230,6 +251,10 @@ class PostFilters:
         self._written[uid] = (node_name, now)
         self._written.move_to_end(uid)
         return False
+
+
+def _woken_at(pod: Pod) -> str | None:
+    return pod.metadata.annotations.get(WOKEN)
 
 
 def _is_pending(pod: Pod) -> bool:
