@@ -74,13 +74,18 @@ def are_bound(plane: ControlPlane, *names: str) -> bool:
     return set(nodes) == set(names) and all(nodes.values())
 
 
+def take_both_nodes(plane: ControlPlane) -> None:
+    """Fill the nodes with a less important pod each."""
+    low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0}
+    create(plane, *(pod(f"low-{number}", "15", **low) for number in range(2)))
+    assert eventually(lambda: are_bound(plane, "low-0", "low-1"))
+
+
 def test_a_gang_takes_the_places_of_less_important_pods(plane: ControlPlane, tmp_path: Path) -> None:
     koordpy = serving(plane, tmp_path, "Coscheduling", enablePreemption=True)
     try:
         plane.start_scheduler(koordpy.entry("kube-scheduler-config.yaml"))
-        low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0}
-        create(plane, *(pod(f"low-{number}", "15", **low) for number in range(2)))
-        assert eventually(lambda: are_bound(plane, "low-0", "low-1"))
+        take_both_nodes(plane)
         create_known(plane, koordpy, *gang("job", 2, "12", {}, priorityClassName="high"))
         assert eventually(lambda: are_bound(plane, "job-0", "job-1"))
         assert set(nodes_of(plane).values()) == {"n0", "n1"}
@@ -94,9 +99,7 @@ def test_a_gang_takes_places_though_its_pod_group_comes_last(plane: ControlPlane
     koordpy = serving(plane, tmp_path, "Coscheduling", enablePreemption=True)
     try:
         plane.start_scheduler(koordpy.entry("kube-scheduler-config.yaml"))
-        low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0}
-        create(plane, *(pod(f"low-{number}", "15", **low) for number in range(2)))
-        assert eventually(lambda: are_bound(plane, "low-0", "low-1"))
+        take_both_nodes(plane)
         group, *pods = gang("job", 2, "12", {}, priorityClassName="high")
         create(plane, *pods)
 
