@@ -1,9 +1,7 @@
 """From kube-scheduler's bind call to a bound pod: Reserve, Permit, PreBind, Bind, PostBind.
 
-This is the commit point. kube-scheduler filters later pods while binds are in flight, so what Filter saw may
-be outdated: if the node has changed since, all filters run on it again before Reserve allocates anything. The
-steps and their rollback are the placement's (`koordpy.scheduling.cycle.placement`); this module answers
-kube-scheduler, which retries.
+This is the commit point. Up to Reserve the steps are in `reserving`; all of them, and their rollback, are the
+placement's (`koordpy.scheduling.cycle.placement`). This module answers kube-scheduler, which retries.
 
 None of this happens while another process may be doing the same (`koordpy.scheduling.cycle.fence`).
 
@@ -17,16 +15,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from koordpy.api.core import Pod
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerError, TooManyRequests
-from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.retry import retried
 from koordpy.scheduling.cycle.fence import Closed, Fence
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.plans import Plans
-from koordpy.scheduling.cycle.tentative import Ahead, TentativeReserves
+from koordpy.scheduling.cycle.tentative import TentativeReserves
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import Histories
 from koordpy.scheduling.framework.framework import Framework
@@ -39,7 +34,6 @@ from koordpy.scheduling.framework.metrics import (
     histogram,
 )
 from koordpy.scheduling.gangs.held import HeldPlans
-from koordpy.scheduling.interface.cycle_state import SCORED, CycleState
 from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import PostFilterResult
@@ -48,6 +42,7 @@ from koordpy.scheduling.preemption.executor import nominate
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .attempts import Attempt, Attempts
+from .reserving import Reserving
 from .wire import BindingArgs
 
 log = logging.getLogger(__name__)
@@ -92,7 +87,8 @@ class BindCycle:
         self.decisions = decisions
         self.histories = histories
         self.plans = plans
-        self.fence, self.held, self.tentative = fence, held, tentative
+        self.fence, self.held = fence, held
+        self._reserving = Reserving(handle.nodes, attempts, plans, tentative)
         self.on_asked: Callable[[], None] | None = None
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""
@@ -216,57 +212,17 @@ class BindCycle:
         return attempt
 
     def reserve_ahead(self, attempt: Attempt) -> None:
-        """Reserve for a pod the only node that filter has answered, as koord-scheduler does in its cycle.
-
-        So the filter calls of other pods, which kube-scheduler makes meanwhile, do not find it free. The bind
-        call takes over. If this fails nothing is reserved, and the bind call reports why.
-        """
-        pod, term, kept = attempt.pod, self.fence.term, attempt.kept
-        uid = pod.metadata.uid
-        if not term or kept is None or self.attempts.get(uid) is not attempt or uid in self._running:
-            return
-        [node_name] = kept.names
-        scored, size = attempt.state, attempt.size
-        if not self._filter_again(attempt, node_name, term).is_success:
-            return
-        self.tentative.unreserve(uid)
-        attempt.shed()
-        attempt.is_reserved = True
-        placement = Placement(attempt.framework, attempt.state, pod, node_name)
-        status = Status.failed("not reserved")
-        try:
-            status = _reserve(placement, scored)
-        finally:
-            if status.is_success:
-                self.tentative.hold(Ahead(placement, term), size)
-            else:
-                placement.roll_back(status.message)
-                self.tentative.reserve(attempt.framework, attempt.state, pod, size)
-
-    def _ahead(self, attempt: Attempt, node_name: str, term: int) -> Placement | None:
-        """Take over what was reserved ahead, unless it is for another node, or the Node has changed since."""
-        ahead = self.tentative.take(attempt.pod.metadata.uid)
-        if ahead is None:
-            return None
-        placement, row = ahead.placement, self.nodes.row_of(node_name)
-        if (
-            placement.node_name == node_name
-            and ahead.term == term
-            and placement.framework is attempt.framework
-            and row is not None
-            and self.nodes.node(row) is not None
-            and self.nodes.generation[row] <= attempt.moment[0]
-        ):
-            return placement
-        placement.roll_back("what was reserved ahead is out of date")
-        return None
+        """Reserve the only node that filter has answered for a pod; the bind call takes over."""
+        term = self.fence.term
+        if term and attempt.pod.metadata.uid not in self._running:
+            self._reserving.reserve_ahead(attempt, term)
 
     async def _place(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
         scored = attempt.state
-        ahead = self._ahead(attempt, node_name, term)
+        ahead = self._reserving.take_over(attempt, node_name, term)
         held = ahead or self.held.take(attempt.pod.metadata.uid, node_name)
         if held is None:
-            status = self._filter_again(attempt, node_name, term)
+            status = self._reserving.check(attempt, node_name, term)
             if not status.is_success:
                 return status
         else:
@@ -277,7 +233,7 @@ class BindCycle:
             attempt.decision.become("binding", node_name)
             status = SUCCESS
             if held is None:
-                status = _reserve(placement, scored)
+                status = self._reserving.reserve(placement, scored)
             attempt.pod = placement.pod
             if status.is_success:
                 status = placement.permit()
@@ -289,35 +245,6 @@ class BindCycle:
                 attempt.was_written = True
                 status = await placement.write(self._write(placement, term))
         return status
-
-    def _filter_again(self, attempt: Attempt, node_name: str, term: int) -> Status:
-        """Run all filters on the chosen node again, unless they saw it in this attempt as it is now.
-
-        In another term of the fence they run in any case.
-
-        Nothing is awaited from here to Permit, so nothing can interleave.
-        """
-        pod, framework, state = attempt.pod, attempt.framework, attempt.state
-        row = self.nodes.row_of(node_name)
-        if row is None or self.nodes.node(row) is None:
-            return Status.failed(f'node "{node_name}" is not known to koordpy')
-        nodes = NodeSet(self.nodes, [node_name], np.array([row], np.int64))
-        if (
-            not attempt.has_kept(row)
-            or attempt.term != term
-            or self.nodes.changed_since(row, attempt.moment)
-            or self.nodes.hidden.version != attempt.hidden_version
-        ):
-            state = attempt.state = framework.new_state()
-            self.plans.begin(state, pod, nodes)
-            outcome = framework.find_feasible(state, pod, nodes)
-            if outcome.error is not None:
-                return outcome.error
-            if not outcome.prefilter.is_success:
-                return outcome.prefilter
-            for status, _ in outcome.failed():
-                return status
-        return framework.run_fit(state, pod, nodes)
 
     async def _wait(self, attempt: Attempt, placement: Placement, gone: Gone | None) -> Status:
         if self._closed:
@@ -438,14 +365,6 @@ class BindCycle:
             vanished = known is None or known.metadata.uid != meta.uid
             if vanished and self.nodes.is_assumed(meta.uid):
                 bound.handle.forget_pod(bound.pod, bound.node_name)
-
-
-def _reserve(placement: Placement, scored: CycleState) -> Status:
-    """Reserve with what the choice of the node was based on."""
-    placement.state.write(SCORED, scored)
-    status = placement.reserve()
-    placement.state.delete(SCORED)  # a pod that waits keeps no more than it needs
-    return status
 
 
 def _key(args: BindingArgs) -> str:

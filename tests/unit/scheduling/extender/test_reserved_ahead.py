@@ -10,7 +10,6 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.cycle import tentative
 from koordpy.scheduling.cycle.fence import Limits
-from koordpy.scheduling.cycle.tentative import TentativeReserves
 from koordpy.scheduling.interface import (
     Binding,
     Filter,
@@ -182,7 +181,6 @@ async def test_pods_of_jobs_are_left_to_their_plan() -> None:
 @pytest.mark.parametrize("end", ["filter", "delete", "expire", "close", "bound elsewhere"])
 async def test_what_is_held_is_released(end: str) -> None:
     w = World()
-    w.extender.tentative = w.extender.binds.tentative = TentativeReserves(w.extender.clock, 0.01)
     assert w.filter("p0", "a") == ["a"]
     assert w.holds("p0")
     if end == "filter":
@@ -196,7 +194,7 @@ async def test_what_is_held_is_released(end: str) -> None:
         w.extender.close("the process ends")
     elif end == "expire":
         assert isinstance(w.extender.clock, FakeClock)
-        w.extender.clock.advance(1)
+        w.extender.clock.advance(tentative.SECONDS)
         w.extender.tentative._expire()
     else:
         w.cluster.store(Pod).apply(pod("p0", node_name="b"))
