@@ -61,7 +61,7 @@ class QuotaCheck:
         """Check a pod and record its quota in the state.
 
         A pod that the watch has not shown yet (`is_seen` false) does not count in what its quota requests,
-        which decides about the runtime; it is added for the time of the check.
+        which decides about the runtime; it is added for the time of another check if it is refused.
         """
         name, tree = self.trees.quota_of(pod)
         if not name:
@@ -73,8 +73,9 @@ class QuotaCheck:
                 f"Could not find the specified ElasticQuotaManager for quota: {name}, tree: {tree}"
             )
         info = manager.get(name)
-        if is_seen or info is None or info.has(pod):
-            return self._check(state, manager, name, pod)
+        status = self._check(state, manager, name, pod)
+        if status.is_success or is_seen or info is None or info.has(pod):
+            return status  # a greater request never lowers the runtime of a quota or its ancestors
         manager.add_pod(name, pod)
         try:
             return self._check(state, manager, name, pod)
