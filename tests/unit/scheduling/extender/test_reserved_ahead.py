@@ -7,9 +7,12 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.nodes import NodeSet
-from koordpy.lib.clock import FakeClock
+from koordpy.lib.clock import FakeClock, SystemClock
 from koordpy.scheduling.cycle import tentative
 from koordpy.scheduling.cycle.fence import Limits
+from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.cycle.tentative import Ahead, TentativeReserves
+from koordpy.scheduling.extender.attempts import Attempt
 from koordpy.scheduling.interface import (
     Binding,
     Filter,
@@ -24,6 +27,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
+from tests.eventually import becomes_true
 
 from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, world
 
@@ -82,12 +86,17 @@ class Counts(Plugin, Reserve, TentativeReserve):
         super().__init__(args, handle)
         self.counted: set[str] = set()
         self.reserved: set[str] = set()
+        self.broken = False
 
     def reserve_tentatively(self, state: CycleState, pod: Pod) -> None:
         self.counted.add(pod.metadata.name)
+        if self.broken:
+            raise RuntimeError("broken")
 
     def unreserve_tentatively(self, pod: Pod) -> None:
         self.counted.discard(pod.metadata.name)
+        if self.broken:
+            raise RuntimeError("broken")
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         self.reserved.add(pod.metadata.name)
@@ -127,12 +136,23 @@ class World:
         assert isinstance(counts, Counts)
         self.tokens, self.counts = tokens, counts
 
-    def filter(self, name: str, *nodes: str) -> list[str]:
+    def filter_only(self, name: str, *nodes: str) -> tuple[list[str], Attempt | None]:
+        """Filter, without what follows once the answer is sent."""
         answer, attempt = self.extender.filter(filter_body(pod_document(name), nodes))
+        return json.loads(answer)["NodeNames"], attempt
+
+    def filter(self, name: str, *nodes: str) -> list[str]:
+        kept, attempt = self.filter_only(name, *nodes)
         if attempt is not None:
             self.extender.work_ahead(attempt)
-        kept: list[str] = json.loads(answer)["NodeNames"]
         return kept
+
+    def placed(self, name: str, node_name: str) -> Placement:
+        """Return a placement that is reserved."""
+        [framework] = self.extender.profiles.frameworks.values()
+        placement = Placement(framework, framework.new_state(), pod(name), node_name)
+        assert placement.reserve().is_success
+        return placement
 
     async def bind(self, name: str, node_name: str) -> str:
         error: str = json.loads(await self.extender.bind(bind_body(pod_document(name), node_name)))["Error"]
@@ -229,6 +249,27 @@ async def test_a_node_that_has_changed_is_filtered_again() -> None:
     assert w.holds()
 
 
+async def test_a_node_that_changes_before_it_is_reserved_is_filtered_again() -> None:
+    w = World()
+    kept, attempt = w.filter_only("p0", "a")
+    assert kept == ["a"]
+    assert attempt is not None
+    w.cluster.store(Node).apply(node("a", taints=[{"key": "broken", "effect": "NoSchedule"}]))
+    w.extender.work_ahead(attempt)
+    assert w.holds()
+    assert await w.bind("p0", "a") == "Tokens: tainted"
+
+
+async def test_nothing_is_reserved_for_an_attempt_that_another_has_replaced() -> None:
+    w = World()
+    _, first = w.filter_only("p0", "a")
+    assert first is not None
+    assert w.filter("p0", "b") == ["b"]
+    w.extender.work_ahead(first)
+    assert w.holds("p0")
+    assert w.tokens.taken == {("b", 0): "uid-p0"}
+
+
 async def test_pods_that_come_to_the_node_meanwhile_do_not_matter() -> None:
     w = World()
     assert w.filter("p0", "a") == ["a"]
@@ -267,6 +308,53 @@ async def test_nothing_is_reserved_outside_a_term_and_nothing_is_bound_that_was_
     fence.shut()
     assert w.filter("p2", "a") == ["a"]
     assert w.counts.reserved == {"p0"}
+
+
+async def test_what_was_reserved_in_one_term_is_released_in_the_next() -> None:
+    w = World()
+    fence, clock = w.extender.binds.fence, w.extender.clock
+    fence.enable(Limits(10, 12, 15), lambda: "not leading")
+    for name in ("p0", "p1"):
+        fence.confirm(clock.monotonic())
+        fence.open()
+        assert w.filter(name, "a") == ["a"]
+        assert w.holds(name)
+        fence.shut()
+
+
+async def test_what_is_held_is_released_by_itself_the_oldest_first() -> None:
+    w = World()
+    held = TentativeReserves(SystemClock(), 0.01)
+    held.hold(Ahead(w.placed("p0", "a"), 1), 1)
+    held.hold(Ahead(w.placed("p1", "a"), 1), 1)
+
+    async def is_nothing_held() -> bool:
+        return not len(held)
+
+    await becomes_true(is_nothing_held)
+    assert w.holds()
+    assert w.tokens.calls == ["reserve p0", "reserve p1", "unreserve p0", "unreserve p1"]
+
+
+async def test_a_pod_is_held_for_its_whole_time() -> None:
+    w = World()
+    assert isinstance(w.extender.clock, FakeClock)
+    assert w.filter("p0", "a") == ["a"]
+    w.extender.clock.advance(tentative.SECONDS / 2)
+    assert w.filter("p1", "a") == ["a"]
+    w.extender.clock.advance(tentative.SECONDS / 2)
+    w.extender.tentative._expire()
+    assert w.holds("p1")
+
+
+async def test_plugins_that_break_while_they_count_a_pod_do_not_keep_it_from_being_bound() -> None:
+    w = World()
+    w.counts.broken = True
+    assert w.filter("p0", "a", "b") == ["a", "b"]
+    assert w.counts.counted == {"p0"}
+    assert await w.bind("p0", "b") == ""
+    assert w.counts.counted == set()
+    assert w.tokens.taken == {("b", 0): "uid-p0"}
 
 
 async def test_the_oldest_are_released_when_too_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
