@@ -102,6 +102,16 @@ class NodeSet:
         values: Int64 = self.table.requested[:, column][self.rows]
         return values
 
+    def requested_of(self, columns: Int64) -> Int64:
+        """(n, columns) what the pods on the nodes request of some resources."""
+        overlay = self.overlay
+        if overlay is None:
+            return self.table.requested.take(columns, axis=1).take(self.rows, axis=0)
+        known = overlay.requested
+        if (columns < known.shape[1]).all():
+            return known.take(columns, axis=1)
+        return np.column_stack([self.requested(column) for column in columns.tolist()])
+
     def nonzero_requested(self, column: int) -> Int64:
         """(n,) the same for cpu (0) and memory (1), with defaults for containers without requests."""
         if self.overlay is not None:

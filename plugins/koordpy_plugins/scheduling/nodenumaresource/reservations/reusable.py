@@ -111,8 +111,7 @@ def of_pairs(
     names = matched.nodes.names
     for kind, pairs in enumerate((matched, unmatched)):
         for at, info in zip(pairs.at.tolist(), pairs.reservations, strict=True):
-            held = ledger.node(names[at])
-            if held is not None and held.get(info.pod.metadata.uid) is not None:
+            if ledger.has(names[at], info.pod.metadata.uid):
                 holding.setdefault(at, ([], []))[kind].append(info)
     found = {}
     for at in sorted(holding):

@@ -99,6 +99,11 @@ class CPULedger(DerivedState):
         """
         return self._allocations.get(node_name) if self.options(node_name).is_valid else None
 
+    def has(self, node_name: str, uid: str) -> bool:
+        """Return whether `node` shows that a pod or Reservation has anything."""
+        known = self._allocations.get(node_name)
+        return known is not None and known.get(uid) is not None and self.options(node_name).is_valid
+
     # --- what scheduling changes -----------------------------------------------------------------
 
     def reserve(self, node_name: str, allocation: PodAllocation) -> None:

@@ -160,7 +160,7 @@ class _Request:
         known = [name for name in names if name in table.resources]
         self.names = known
         """(m) the resources that are compared."""
-        self.columns = [table.resource_column(name) for name in known]
+        self.columns: Int64 = np.array([table.resource_column(name) for name in known], np.int64)
         """(m) their columns."""
         self.amounts: Int64 = np.array([vector.get(name, 0) for name in known], np.int64)
         """(m,) how much of them the pod requests."""
@@ -170,17 +170,16 @@ class _Request:
         """Whether it requests something that no node ever had."""
         self.inexact = any(plain(name, amount) is None for name, amount in requests.items())
         """Whether integers are not enough for what it requests."""
-        self._columns_named = [
-            column for name in requests if (column := table.resources.get(name)) is not None
-        ]
+        named = (table.resources.get(name) for name in requests)
+        self._columns_named: Int64 = np.array([column for column in named if column is not None], np.int64)
         self._takes_any = requirements.affinity is not None
 
     def is_concerned(self, matchable: MatchableReservations, slots: Int64) -> Bool:
         """(k,) whether reservations hold anything that the pod requests, if that matters."""
         if self._takes_any:
             return np.ones(len(slots), np.bool_)
-        width = matchable.names.shape[1]
-        named: Bool = matchable.names[slots][:, [column for column in self._columns_named if column < width]]
+        columns = self._columns_named[self._columns_named < matchable.names.shape[1]]
+        named: Bool = matchable.names.take(slots, axis=0).take(columns, axis=1)
         concerned: Bool = np.logical_or.reduce(named, axis=1)
         return concerned
 
@@ -203,26 +202,28 @@ class Shortage:
         self.names = request.names
         """(m) the resources."""
         self.on_node = self.on_node_alone = self.inside = nothing
-        if not columns or not len(at):
+        if not len(columns) or not len(at):
             return
-        width = matchable.held.shape[1]
-        known = [column for column in columns if column < width]
+        known = columns < matchable.held.shape[1]
 
         def cells(array: Int64, fill: int = 0) -> Int64:
             """(k, m) of an array (slots, resources), which may lack the latest columns."""
-            found: Int64 = array[slots][:, known]
-            missing = len(columns) - len(known)
-            return np.pad(found, ((0, 0), (0, missing)), constant_values=fill) if missing else found
+            of_slots: Int64 = array.take(slots, axis=0)
+            if known.all():
+                return of_slots.take(columns, axis=1)
+            found = np.full((len(slots), len(columns)), fill, np.int64)
+            found[:, known] = of_slots[:, columns[known]]
+            return found
 
         def of_node(amounts: Int64) -> Int64:
             """(k, m) sums over all matched reservations of the same node."""
             total: Int64 = np.add.reduceat(amounts, first, axis=0)[group]
             return total
 
-        seen = np.stack([nodes.requested(column)[at] for column in columns], axis=1)
+        seen = nodes.requested_of(columns).take(at, axis=0)
         requested = seen + of_node(cells(matchable.held))  # the view has taken matched reservations off
         allocated = of_node(cells(matchable.allocated))
-        allocatable = nodes.table.allocatable[nodes.rows[at]][:, columns]
+        allocatable = nodes.table.allocatable.take(nodes.rows[at], axis=0).take(columns, axis=1)
         freed = allocated + cells(matchable.available)
         compared: Bool = ~(request.has_class & (allocatable == 0))
         self.on_node = compared & (amounts > left_on_node(allocatable, requested, freed))

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from koordpy.api.core import Node
 from koordpy.api.device_class import DeviceClass
 from koordpy.api.scheme import decode
 from koordpy.cluster.device_classes import DeviceClasses
@@ -126,6 +128,23 @@ def test_arrays_and_scalars_find_the_same_reservations_fit_for_the_same_reasons(
             assert reasons == set(
                 lacking_in_reservation(requirements.requests, info, ignores, preemptible={}, detailed=False)
             )
+
+
+@pytest.mark.parametrize("requested", [("x.io/old", "x.io/new"), ("x.io/new", "x.io/old")])
+def test_a_resource_that_came_after_the_reservations_hides_no_other(requested: tuple[str, str]) -> None:
+    def offering(**amounts: str) -> Node:
+        made = node("n1")
+        made.status.allocatable |= {f"x.io/{name}": amount for name, amount in amounts.items()}
+        return made
+
+    made = reservation("r", "n1", owners=[{}], allocatePolicy="Restricted")
+    made.status.allocatable = {**made.status.allocatable, "x.io/old": "1"}
+    scene = Scene([offering(old="4k")], [made])
+    scene.cluster.store(Node).apply(offering(old="4k", new="5k"))
+    amounts = {"x.io/old": "2", "x.io/new": "1"}
+    containers = [{"name": "c", "resources": {"requests": {name: amounts[name] for name in requested}}}]
+    wanted = claimant("x", affinity="{}", containers=containers)
+    assert scene.reasons(wanted) == {"n1": ("Reservation(s) Insufficient x.io/old",)}
 
 
 @settings(max_examples=100, deadline=None)
