@@ -11,7 +11,6 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.api.resources import Vector
 from koordpy.cluster.columns import Bool, Int64
-from koordpy.lib import runs
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 from ..state.matchable import MatchableReservations
@@ -57,22 +56,19 @@ class Matches(Mapping[int, NodeMatch]):
         """(k,) their nodes."""
         self.infos: list[ReservationInfo] = [matchable.info(slot) for slot in self.slots.tolist()]
         """The same as objects."""
-        self._sort_by_name()
+        if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
+            self._sort_by_name()
         self.candidates: Mapping[int, NodeMatch] = candidates or {}
         """The nodes with running pods that a Reservation may take over."""
         self._known: dict[int, NodeMatch] = dict(self.candidates)
 
     def _sort_by_name(self) -> None:
-        """Bring the reservations of nodes with several in order."""
-        first = runs.starts(self.rows)
-        sizes = runs.sizes(first, len(self.rows))
-        several = np.flatnonzero(sizes > 1)
-        for begin, size in zip(first[several].tolist(), sizes[several].tolist(), strict=True):
-            end = begin + size
-            of_node = zip(self.infos[begin:end], self.slots[begin:end].tolist(), strict=True)
-            by_name = sorted(of_node, key=lambda each: each[0].name)
-            self.infos[begin:end] = [info for info, _ in by_name]
-            self.slots[begin:end] = [slot for _, slot in by_name]
+        names = [info.name for info in self.infos]
+        order = [
+            index for _, _, index in sorted(zip(self.rows.tolist(), names, range(len(names)), strict=True))
+        ]
+        self.slots = self.slots[order]
+        self.infos = [self.infos[index] for index in order]
 
     @property
     def current(self) -> Bool:
