@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from koordpy.api.core import Pod
+from koordpy.api.core import Node, Pod
 
 from .checks import cpus, devices, node_resources, numa_nodes, quotas, reservations, unreadable
 from .devices import DeviceReader
@@ -86,8 +86,9 @@ class _Ledger:
     """The books of all nodes, and the pods by what they use."""
 
     def __init__(self, objects: Objects) -> None:
-        reader, topologies, devices = HoldingReader(), TopologyReader(), DeviceReader()
-        self.nodes = {node.metadata.name: NodeBooks(node.metadata.name, node) for node in objects.nodes}
+        reader, topologies, minors = HoldingReader(), TopologyReader(), DeviceReader()
+        self._knows_devices = _NEEDS[devices.NAME] not in objects.missing
+        self.nodes = {node.metadata.name: self._empty(node.metadata.name, node) for node in objects.nodes}
         self.owners: dict[str, list[Holding]] = {}
         self.ended: dict[str, list[Holding]] = {}
         self.bound: list[Holding] = []
@@ -96,7 +97,7 @@ class _Ledger:
                 self.nodes[topology.metadata.name].topology = topologies.read(topology)
         for device in objects.devices:
             if device.metadata.name in self.nodes:
-                self.nodes[device.metadata.name].devices = devices.read(device)
+                self.nodes[device.metadata.name].devices = minors.read(device)
         for pod in objects.pods:
             if pod.spec.node_name:
                 self._add(pod, reader)
@@ -128,8 +129,11 @@ class _Ledger:
     def _books(self, node: str) -> NodeBooks:
         books = self.nodes.get(node)
         if books is None:
-            books = self.nodes[node] = NodeBooks(node)
+            books = self.nodes[node] = self._empty(node)
         return books
+
+    def _empty(self, name: str, node: Node | None = None) -> NodeBooks:
+        return NodeBooks(name, node, knows_devices=self._knows_devices)
 
 
 def _checked(name: str, counts: dict[str, int], objects: Objects) -> Checked:

@@ -24,7 +24,8 @@ _NOTHING: Final[Vector] = {}
 class NodeBooks:
     """A node (None if there is no such object) and its holders: bound pods and Reservations.
 
-    `devices` are the minors of its Device, None if it has none. `binding` are the holders of CPUs or parts of
+    `devices` are the minors of its Device, None if it has none, or, without `knows_devices`, if Devices could
+    not be read. `binding` are the holders of CPUs or parts of
     NUMA nodes, `using` those of devices, `unread` those with annotations that cannot be read. Holders are
     added before the first check.
     """
@@ -33,6 +34,7 @@ class NodeBooks:
     node: Node | None = None
     topology: Topology | None = None
     devices: Mapping[Minor, Total] | None = None
+    knows_devices: bool = True
     pods: list[Holding] = field(default_factory=list)
     reservations: list[Holding] = field(default_factory=list)
     binding: list[Holding] = field(default_factory=list)

@@ -24,6 +24,11 @@ TYPES: Final[tuple[type[KubeObject], ...]] = (
 
 KINDS: Final[Mapping[str, type[KubeObject]]] = {type_.__name__: type_ for type_ in TYPES}
 
+_SAME_FORM: Final = {"topology.node.k8s.io/v1alpha2": "topology.node.k8s.io/v1alpha1"}
+"""Versions that are read as another one. kubectl prints the preferred version, which here is not the one
+that koordpy lists.
+"""
+
 
 @dataclass(frozen=True)
 class Objects:
@@ -77,8 +82,8 @@ def of_documents(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Objects:
     """
     found: dict[type[KubeObject], dict[tuple[str, str], KubeObject]] = {type_: {} for type_ in TYPES}
     for place, document in documents:
-        type_ = KINDS.get(str(document.get("kind")))
-        if type_ is None or document.get("apiVersion", "") != resource_of(type_).api_version:
+        type_, version = KINDS.get(str(document.get("kind"))), str(document.get("apiVersion", ""))
+        if type_ is None or _SAME_FORM.get(version, version) != resource_of(type_).api_version:
             continue
         try:
             obj = decode(type_, dict(document))

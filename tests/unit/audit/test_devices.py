@@ -87,6 +87,15 @@ def test_a_node_without_a_device_is_a_warning() -> None:
     assert only(node(), pod("a", devices={"gpu": [gpu(0)]})).severity == "warning"
 
 
+def test_nothing_is_said_of_devices_that_could_not_be_read() -> None:
+    shares = [pod(name, devices={"gpu": [gpu(0, 60)]}) for name in "ab"]
+    assert report(node(), shares[0], Device="none in the dump").findings == []
+    found = report(node(), *shares, Device="none in the dump")
+    assert {(each.severity.value, each.what) for each in found.findings} == {
+        ("error", f"gpu 0 {name}") for name in (extension.GPU_CORE, extension.GPU_MEMORY_RATIO)
+    }
+
+
 def test_a_resource_that_the_device_does_not_list_is_not_limited() -> None:
     part = {"minor": 0, "resources": {extension.GPU_SHARED: "1"}}
     assert findings(node(), gpus(1), *(pod(name, devices={"gpu": [part]}) for name in "ab")) == []

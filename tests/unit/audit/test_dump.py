@@ -97,6 +97,19 @@ def test_objects_of_other_groups_are_left_out(tmp_path: Path) -> None:
     assert len(read(tmp_path, json.dumps(listed("List", NODE, POD, metrics))).nodes) == 1
 
 
+@pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2"])
+def test_topologies_in_every_version_that_the_cluster_serves(tmp_path: Path, version: str) -> None:
+    topology = {
+        "apiVersion": f"topology.node.k8s.io/{version}",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "n1"},
+        "zones": [{"name": "node-0", "type": "Node"}],
+    }
+    found = read(tmp_path, json.dumps(listed("List", NODE, POD, topology)))
+    assert [zone.name for zone in found.topologies[0].zones] == ["node-0"]
+    assert "NodeResourceTopology" not in found.missing
+
+
 def test_a_recording(tmp_path: Path) -> None:
     scenario = {
         "kind": "Scenario",

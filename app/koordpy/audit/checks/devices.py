@@ -38,9 +38,9 @@ def check(books: NodeBooks, counts: Counts) -> Iterator[Finding]:
     totals = books.devices
     if totals is None:
         counts.add(NAME, "nodes without a Device", 1)
-        yield _finding(
-            books, "Device", "devices are handed out, and the node has no Device", _all(using), warns=True
-        )
+        if books.knows_devices:
+            problem = "devices are handed out, and the node has no Device"
+            yield _finding(books, "Device", problem, _all(using), warns=True)
         totals = dict.fromkeys(used, _UNKNOWN)
     for key, part in held.items():
         total = totals.get(key)
