@@ -54,6 +54,8 @@ class TentativeReserves:
     def __init__(self, clock: Clock, seconds: float = SECONDS) -> None:
         self._clock, self._seconds = clock, seconds
         self._pods: OrderedDict[str, _Counted] = OrderedDict()
+        self._uid_of: dict[str, str] = {}
+        """The UIDs of these pods by their keys."""
         self._budget = ByteBudget("tentative reserves", MAX_BYTES)
         self._timer: asyncio.TimerHandle | None = None
         self._term = 0
@@ -77,7 +79,10 @@ class TentativeReserves:
         self._add(ahead.placement.framework, ahead.placement.pod, size, ahead)
 
     def _add(self, framework: Framework, pod: Pod, size: int, ahead: Ahead | None) -> None:
-        self._pods[pod.metadata.uid] = _Counted(pod, framework, self._clock.monotonic(), size, ahead)
+        meta = pod.metadata
+        self.replace(meta.key, meta.uid)
+        self._pods[meta.uid] = _Counted(pod, framework, self._clock.monotonic(), size, ahead)
+        self._uid_of[meta.key] = meta.uid
         self._budget.add(size)
         while len(self._pods) > MOST_PODS or self._budget.is_exceeded:
             self.unreserve(next(iter(self._pods)))
@@ -89,6 +94,7 @@ class TentativeReserves:
         known = self._pods.pop(uid, None)
         if known is None:
             return None
+        del self._uid_of[known.pod.metadata.key]
         self._budget.remove(known.size)
         if known.ahead is None:
             for name, plugin in known.framework.tentative:
@@ -101,6 +107,12 @@ class TentativeReserves:
         ahead = self.take(uid)
         if ahead is not None:
             ahead.placement.roll_back(why)
+
+    def replace(self, key: str, uid: str) -> None:
+        """Stop counting a pod whose name another pod has by now, which has this UID."""
+        known = self._uid_of.get(key, uid)
+        if known != uid:
+            self.unreserve(known, "the pod was deleted, and another one has its name")
 
     def enter(self, term: int) -> None:
         """Release what was reserved in other terms of the fence."""

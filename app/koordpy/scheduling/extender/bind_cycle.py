@@ -88,7 +88,7 @@ class BindCycle:
         self.histories = histories
         self.plans = plans
         self.fence, self.held = fence, held
-        self._reserving = Reserving(handle.nodes, attempts, plans, tentative)
+        self._reserving = Reserving(handle.cluster, attempts, plans, tentative)
         self.on_asked: Callable[[], None] | None = None
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""

@@ -145,7 +145,7 @@ class Extender:
         self._batch_binding = BatchBinding(self.binds, handle)
         self.post_filters = PostFilters(profiles, handle, self.jobs)
         self._preempting = Preempting(profiles, handle, self.attempts, self.jobs, self.post_filters)
-        handle.on(Pod, update=self._pod_updated, delete=self._pod_deleted)
+        handle.on(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
         if is_light:
             light.check(profiles.frameworks.values())
             light.WatchedBinds(handle, self.attempts, self.binds.asked)
@@ -427,6 +427,9 @@ class Extender:
         self.binds.close(why)
 
     # --- bookkeeping -----------------------------------------------------------------------------
+
+    def _pod_added(self, pod: Pod) -> None:
+        self.tentative.replace(pod.metadata.key, pod.metadata.uid)
 
     def _pod_updated(self, _: Pod, pod: Pod) -> None:
         if pod.spec.node_name or pod.is_terminal:

@@ -10,7 +10,9 @@ gets. The bind call takes the placement over.
 
 import numpy as np
 
-from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.api.core import Pod
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.plans import Plans
 from koordpy.scheduling.cycle.tentative import Ahead, TentativeReserves
@@ -24,9 +26,9 @@ class Reserving:
     """Reserves for attempts. Nothing is awaited in a method, so nothing can interleave."""
 
     def __init__(
-        self, nodes: NodeTable, attempts: Attempts, plans: Plans, tentative: TentativeReserves
+        self, cluster: Cluster, attempts: Attempts, plans: Plans, tentative: TentativeReserves
     ) -> None:
-        self._nodes, self._attempts = nodes, attempts
+        self._nodes, self._pods, self._attempts = cluster.nodes, cluster.store(Pod), attempts
         self._plans, self._tentative = plans, tentative
 
     def reserve_ahead(self, attempt: Attempt, term: int) -> None:
@@ -36,7 +38,7 @@ class Reserving:
         """
         pod, kept = attempt.pod, attempt.kept
         uid = pod.metadata.uid
-        if kept is None or self._attempts.get(uid) is not attempt:
+        if kept is None or self._attempts.get(uid) is not attempt or self._is_outdated(pod):
             return
         [node_name] = kept.names
         scored, size = attempt.state, attempt.size
@@ -55,6 +57,11 @@ class Reserving:
             else:
                 placement.roll_back(status.message)
                 self._tentative.reserve(attempt.framework, attempt.state, pod, size)
+
+    def _is_outdated(self, pod: Pod) -> bool:
+        """Return whether the pod has ended or was replaced: plugins may know pods by their names only."""
+        known = self._pods.by_key(pod.metadata.key)
+        return known is not None and (known.metadata.uid != pod.metadata.uid or known.is_terminal)
 
     def take_over(self, attempt: Attempt, node_name: str, term: int) -> Placement | None:
         """Return what was reserved ahead, and stop counting the pod tentatively.

@@ -270,6 +270,36 @@ async def test_nothing_is_reserved_for_an_attempt_that_another_has_replaced() ->
     assert w.tokens.taken == {("b", 0): "uid-p0"}
 
 
+@pytest.mark.parametrize("now", [{"uid": "uid-of-another"}, {"status": {"phase": "Failed"}}])
+async def test_nothing_is_reserved_for_a_pod_that_has_ended_or_was_replaced(now: dict[str, Any]) -> None:
+    w = World()
+    w.cluster.store(Pod).apply(pod("p0", **now))
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds()
+    assert w.tokens.calls == []
+
+
+async def test_what_is_held_is_released_when_another_pod_has_the_name() -> None:
+    w = World()
+    w.cluster.store(Pod).discard("default/p0")
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds("p0")
+    w.cluster.store(Pod).apply(pod("p0", uid="uid-of-another"))
+    assert w.holds()
+    assert not len(w.extender.tentative)
+
+
+async def test_one_pod_of_a_name_is_held() -> None:
+    w = World()
+    w.cluster.store(Pod).discard("default/p0")
+    for uid in ("uid-of-one", "uid-of-another"):
+        body = filter_body(pod_document("p0", uid=uid), ["a"])
+        _, attempt = w.extender.filter(body)
+        assert attempt is not None
+        w.extender.work_ahead(attempt)
+        assert list(w.tokens.taken.values()) == [uid]
+
+
 async def test_pods_that_come_to_the_node_meanwhile_do_not_matter() -> None:
     w = World()
     assert w.filter("p0", "a") == ["a"]
