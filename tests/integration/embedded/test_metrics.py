@@ -64,6 +64,15 @@ def test_usage_has_the_form_of_metrics_server() -> None:
     live(story, crds=CRDS, metrics=True)
 
 
+def test_kubectl_finds_nodemetrics_among_koordinators_resources_first() -> None:
+    async def story(cluster: Living) -> None:
+        listed = msgspec.json.decode((await cluster.client.send("GET", "/apis")).body)
+        names = [group["name"] for group in listed["groups"]]
+        assert names.index("slo.koordinator.sh") < names.index("metrics.k8s.io")
+
+    live(story, crds=CRDS, metrics=True)
+
+
 def test_usage_is_selected_by_the_labels_of_nodes_and_by_namespace() -> None:
     async def story(cluster: Living) -> None:
         for node in ("a", "b"):

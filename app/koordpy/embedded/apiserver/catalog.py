@@ -31,6 +31,11 @@ STATUS = Subresource("status", ("get", "patch", "update"))
 TOKEN = Subresource("token", ("create",), "TokenRequest", "authentication.k8s.io/v1")
 APPROVAL = Subresource("approval", ("get", "patch", "update"))
 
+AGGREGATED = frozenset(("metrics.k8s.io",))
+"""Groups of other API servers on a real cluster, which come after those of custom resources: `nodemetrics`
+is Koordinator's resource then, and not the singular of the usage of nodes.
+"""
+
 STORED_AS = {
     ("events.k8s.io", "v1", "events"): ("", "events"),
     ("autoscaling", "v1", "horizontalpodautoscalers"): ("autoscaling", "horizontalpodautoscalers"),
@@ -135,9 +140,12 @@ class Catalog:
         return None
 
     def groups(self) -> dict[str, list[str]]:
-        """Return the versions of every group, the preferred one first."""
+        """Return the versions of every group, the preferred one first.
+
+        Groups come in the order in which clients look for a name.
+        """
         found: dict[str, list[str]] = {}
-        for group, version in self._served:
+        for group, version in sorted(self._served, key=lambda served: served[0] in AGGREGATED):
             found.setdefault(group, []).append(version)
         return {group: sorted(versions, key=version_order) for group, versions in found.items()}
 
