@@ -178,7 +178,7 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     """Print the latest of a pod's attempts in full, and the number of earlier ones."""
     latest = attempts[0]
     colour = _COLOURS.get(latest["outcome"], "yellow")
-    where = f" to {latest['node']}" if latest["node"] else ""
+    where = f" {'on' if latest['outcome'] == 'failed' else 'to'} {latest['node']}" if latest["node"] else ""
     where += f" in Reservation {latest['allocatedReservation']}" if latest["allocatedReservation"] else ""
     to.print(
         f"  {escape(_subject(latest))} (profile {escape(latest['profile'])}): "

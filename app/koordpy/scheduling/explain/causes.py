@@ -21,7 +21,7 @@ from .cause import Cause, Certainty
 from .device_causes import device_causes, left_causes
 from .gangs.causes import gang_causes, unknown_gang
 from .gangs.report import GangReporter
-from .history import Histories, Life, created, unscheduled
+from .history import Histories, Life, What, created, unscheduled
 from .quotas.causes import quota_causes
 from .quotas.explanation import QuotaExplainer
 from .reservation_causes import reservation_causes
@@ -187,11 +187,12 @@ class Causes:
 
     def _of_last_attempt(self, pod: Pod, life: Life) -> Iterator[Cause]:
         """Explain what NUMA nodes, devices and Reservations have to do with the last attempt's failure."""
-        framework, last = self._profiles.of(pod.spec.scheduler_name), life.last_cycle
-        if framework is not None and last is not None and not last.feasible:
+        framework, failure = self._profiles.of(pod.spec.scheduler_name), life.last_failure
+        if framework is not None and failure is not None:
             cluster = framework.handle.cluster
-            yield from device_causes(cluster, pod, last.message)
-            yield from reservation_causes(cluster, pod, self._profiles.frameworks)
+            yield from device_causes(cluster, pod, failure.message)
+            if failure.what is not What.FAILED:
+                yield from reservation_causes(cluster, pod, self._profiles.frameworks)
 
     # --- never sent ------------------------------------------------------------------------------
 

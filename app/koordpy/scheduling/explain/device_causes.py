@@ -76,7 +76,8 @@ _MEANINGS: Final = (
         "not enough cpus available to satisfy request",
         "CPUsBound",
         "nodes have the CPUs, but other pods are bound to too many of them, or they are reserved on the node",
-        "wait until pods with bound CPUs end; GET /apis/v1/plugins/NodeNUMAResource shows who has which",
+        "wait until pods with bound CPUs end; GET /apis/v1/plugins/NodeNUMAResource/nodes/NODE shows who has "
+        "which",
     ),
     (
         "insufficient CPUs to satisfy required cpu bind policy",

@@ -153,6 +153,13 @@ class Life:
         """The latest step of a filter call."""
         return next((step for step in reversed(self.steps) if step.what in CYCLES), None)
 
+    @property
+    def last_failure(self) -> Step | None:
+        """How the latest attempt failed: no feasible node, or a failed bind call. None if it did not."""
+        ends = (step for step in reversed(self.steps) if step.what in CYCLES or step.what is What.FAILED)
+        last = next(ends, None)
+        return None if last is None or last.feasible else last
+
     def models(self) -> list[StepModel]:
         """Return the steps, oldest first."""
         found = []

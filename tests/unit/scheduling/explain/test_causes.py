@@ -11,6 +11,7 @@ from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.explain.cause import Cause, Certainty
 from koordpy.scheduling.explain.causes import Causes
+from koordpy.scheduling.explain.history import Step, What
 from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.interface import Plugin, PreEnqueue
 from koordpy.scheduling.interface.status import Status
@@ -75,6 +76,19 @@ def test_another_scheduler_is_named_with_our_profiles() -> None:
     assert (cause.cause, cause.certainty) == ("OtherScheduler", Certainty.CERTAIN)
     assert "'volcano'" in cause.message
     assert "koord-scheduler" in cause.message
+
+
+def test_what_failed_the_bind_call_is_explained() -> None:
+    it = made()
+    ask(it, "p")
+    subject = waiting()
+    it.handle.cluster.store(Pod).apply(subject)
+    [life] = it.histories.lives("default", "p")
+    assert names(causes(it, subject)) == [("WaitsForRetry", "certain")]
+    life.add(Step(it.handle.clock.now(), What.FAILED, "a", 'failed to lock node: node "a" has been locked'))
+    assert names(causes(it, subject))[0] == ("DevicePluginNotTold", "certain")
+    ask(it, "p")
+    assert names(causes(it, subject)) == [("WaitsForRetry", "certain")]
 
 
 def test_gates_are_named() -> None:
