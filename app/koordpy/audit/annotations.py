@@ -62,17 +62,25 @@ class _Device(_Strict):
 
 
 class CPUs(msgspec.Struct, gc=False, frozen=True):
-    """The CPUs and the parts of NUMA nodes that an annotation hands out."""
+    """The CPUs and the parts of NUMA nodes that an annotation hands out.
+
+    What is negative would hide what others hold: such amounts are left out, and `is_negative` says so.
+    """
 
     cpus: frozenset[int] = frozenset()
     zones: ZoneAmounts = {}
+    is_negative: bool = False
 
 
 class Devices(msgspec.Struct, gc=False, frozen=True):
-    """The parts of devices, and the virtual functions, that an annotation hands out, perhaps twice."""
+    """The parts of devices, and the virtual functions, that an annotation hands out, perhaps twice.
+
+    Negative amounts are left out, as in `CPUs`.
+    """
 
     amounts: DeviceAmounts = {}
     functions: tuple[Function, ...] = ()
+    is_negative: bool = False
 
 
 NO_CPUS: Final = CPUs()
@@ -119,22 +127,32 @@ class AnnotationReader:
         return known
 
     def _read_status(self, text: str) -> CPUs:
-        zones: ZoneAmounts = {}
+        parts: list[tuple[int, Mapping[str, str | int]]]
         try:
             status = _STATUS.decode(text)
+            cpus, parts = status.cpuset, [(part.node, part.resources) for part in status.numa_node_resources]
         except _UNUSUAL:
             read = resource_status.of({extension.ANNOTATION_RESOURCE_STATUS: text})
-            for zone in read.numa_nodes:
-                for name, amount in (zone.resources or {}).items():
-                    _add(zones, zone.node, name, _zone_amount(name, str(amount)))
-            return CPUs(self.cpu_list(read.cpuset), zones)
+            cpus, parts = (
+                read.cpuset,
+                [
+                    (zone.node, {name: str(amount) for name, amount in (zone.resources or {}).items()})
+                    for zone in read.numa_nodes
+                ],
+            )
+        zones: ZoneAmounts = {}
+        is_negative = False
         try:
-            for part in status.numa_node_resources:
-                for name, number in part.resources.items():
-                    _add(zones, part.node, name, _zone_amount(name, number))
+            for zone, resources in parts:
+                for name, given in resources.items():
+                    number = resource_value(name, given)
+                    if number < 0:
+                        is_negative = True
+                    else:
+                        _add(zones, zone, name, number)
         except QuantityError as error:
             raise ValueError(f"annotation {extension.ANNOTATION_RESOURCE_STATUS}: {error}") from None
-        return CPUs(self.cpu_list(status.cpuset), zones)
+        return CPUs(self.cpu_list(cpus), zones, is_negative)
 
     def _read_devices(self, text: str) -> Devices:
         try:
@@ -143,6 +161,7 @@ class AnnotationReader:
             return _unusual_devices(text)
         amounts: DeviceAmounts = {}
         functions: list[Function] = []
+        is_negative = False
         known = self._vectors
         try:
             for kind, devices in types.items():
@@ -151,43 +170,36 @@ class AnnotationReader:
                     key = (*given, *given.values())
                     vector = known.get(key)
                     if vector is None:
-                        vector = known[key] = {name: _amount(number) for name, number in given.items()}
+                        numbers = {name: value(number) for name, number in given.items()}
+                        vector = known[key] = _not_negative(numbers)
+                    is_negative = is_negative or len(vector) < len(given)
                     place = (kind, device.minor)
                     amounts[place] = added(amounts[place], vector) if place in amounts else vector
                     if device.extension is not None:
                         functions += [(*place, vf.bus_id) for vf in device.extension.vfs]
         except QuantityError as error:
             raise ValueError(f"annotation {extension.ANNOTATION_DEVICE_ALLOCATED}: {error}") from None
-        return Devices(amounts, tuple(functions))
+        return Devices(amounts, tuple(functions), is_negative)
 
 
 def _unusual_devices(text: str) -> Devices:
     amounts: DeviceAmounts = {}
     functions: list[Function] = []
+    is_negative = False
     for kind, given in device_allocations.of({extension.ANNOTATION_DEVICE_ALLOCATED: text}).items():
         for each in given:
             amounts.setdefault((kind, each.minor), {})
-            for name, amount in each.resources.items():
-                number = _positive(amount.value(), extension.ANNOTATION_DEVICE_ALLOCATED)
+            numbers = {name: amount.value() for name, amount in each.resources.items()}
+            vector = _not_negative(numbers)
+            is_negative = is_negative or len(vector) < len(numbers)
+            for name, number in vector.items():
                 _add(amounts, (kind, each.minor), name, number)
             functions += [(kind, each.minor, vf.bus_id) for vf in each.virtual_functions]
-    return Devices(amounts, tuple(functions))
+    return Devices(amounts, tuple(functions), is_negative)
 
 
-def _zone_amount(name: str, given: str | int) -> int:
-    return _positive(resource_value(name, given), extension.ANNOTATION_RESOURCE_STATUS)
-
-
-def _amount(given: str | int) -> int:
-    """Return an amount. Raises QuantityError, and ValueError for less than nothing."""
-    return _positive(value(given), extension.ANNOTATION_DEVICE_ALLOCATED)
-
-
-def _positive(number: int, annotation: str) -> int:
-    """Return an amount. What is negative would hide what others hold: ValueError."""
-    if number < 0:
-        raise ValueError(f"annotation {annotation}: a negative amount")
-    return number
+def _not_negative(numbers: Vector) -> Vector:
+    return {name: number for name, number in numbers.items() if number >= 0}
 
 
 def _add(amounts: dict[K, Vector], key: K, name: str, number: int) -> None:

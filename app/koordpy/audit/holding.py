@@ -21,6 +21,7 @@ _DEVICES: Final = extension.ANNOTATION_DEVICE_ALLOCATED
 _RESERVATION: Final = extension.ANNOTATION_RESERVATION_ALLOCATED
 _IGNORED: Final = extension.LABEL_RESERVATION_IGNORED
 _MODE: Final = extension.LABEL_POD_OPERATING_MODE
+_NEGATIVE: Final = "annotation {}: a negative amount"
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
@@ -114,10 +115,14 @@ class HoldingReader:
         if _STATUS in annotations:
             try:
                 holding.cpus = self.annotations.cpus(annotations)
+                if holding.cpus.is_negative:
+                    holding.unreadable += (_NEGATIVE.format(_STATUS),)
             except ValueError as error:
                 holding.unreadable += (str(error),)
         if _DEVICES in annotations:
             try:
                 holding.devices = self.annotations.devices(annotations)
+                if holding.devices.is_negative:
+                    holding.unreadable += (_NEGATIVE.format(_DEVICES),)
             except ValueError as error:
                 holding.unreadable += (str(error),)

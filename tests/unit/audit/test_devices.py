@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,9 +170,26 @@ def test_what_is_negative_hides_nothing() -> None:
     assert names(found[3]) == ["Pod default/c"]
 
 
-def test_a_negative_part_of_a_numa_node_cannot_be_read_either() -> None:
-    found = findings(node(), topology(), pod("a", zones={"0": {"cpu": "-8"}}))
-    assert [each.problem.rpartition(": ")[2] for each in found] == ["a negative amount"]
+@pytest.mark.parametrize("written", ["", " "])
+def test_what_is_beside_a_negative_amount_counts(written: str) -> None:
+    parts = {"gpu": [gpu(0, -60), gpu(1)]}
+    if written:
+        parts["gpu"][0]["unusual"] = written
+    found = findings(node(), gpus(2), pod("a", devices=parts), pod("b", devices={"gpu": [gpu(1, 50)]}))
+    assert {(each.severity, each.what.rpartition(" ")[0]) for each in found} == {
+        ("error", "gpu 1"),
+        ("warning", ""),
+    }
+    assert names(found[0]) == ["Pod default/a", "Pod default/b"]
+
+
+def test_a_negative_part_of_a_numa_node_is_left_out_alone() -> None:
+    full = pod("a", cpuset="0", zones={"0": {"cpu": "8"}})
+    found = findings(
+        node(), topology(), full, pod("b", cpuset="0", zones={"0": {"cpu": "-8", "memory": "1"}})
+    )
+    assert [(each.severity, each.what) for each in found] == [("error", "CPU 0"), ("warning", "allocation")]
+    assert found[1].problem.endswith(": a negative amount")
 
 
 def test_without_a_device_more_than_a_whole_gpu_is_still_handed_out_twice() -> None:

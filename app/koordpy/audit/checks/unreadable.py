@@ -1,4 +1,4 @@
-"""Annotations that cannot be read: what their owners hold is unknown, and schedulers ignore it."""
+"""Annotations that cannot be read, or have negative amounts: part of what their owners hold is unknown."""
 
 from collections.abc import Iterator
 from typing import Final
