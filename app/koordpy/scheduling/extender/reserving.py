@@ -36,10 +36,11 @@ class Reserving:
 
         If this fails nothing is reserved, and the bind call reports why.
         """
-        pod, kept = attempt.pod, attempt.kept
-        uid = pod.metadata.uid
-        if kept is None or self._attempts.get(uid) is not attempt or self._is_outdated(pod):
+        pod, kept = self._as_watched(attempt.pod), attempt.kept
+        if pod is None or kept is None or self._attempts.get(pod.metadata.uid) is not attempt:
             return
+        uid = pod.metadata.uid
+        attempt.pod = pod
         [node_name] = kept.names
         scored, size = attempt.state, attempt.size
         if not self.check(attempt, node_name, term).is_success:
@@ -58,10 +59,15 @@ class Reserving:
                 placement.roll_back(status.message)
                 self._tentative.reserve(attempt.framework, attempt.state, pod, size)
 
-    def _is_outdated(self, pod: Pod) -> bool:
-        """Return whether the pod has ended or was replaced: plugins may know pods by their names only."""
+    def _as_watched(self, pod: Pod) -> Pod | None:
+        """Return a pod as plugins know it from the watch, which may be ahead of kube-scheduler or behind.
+
+        None if it has ended, or if another one has its name, by which plugins may know it.
+        """
         known = self._pods.by_key(pod.metadata.key)
-        return known is not None and (known.metadata.uid != pod.metadata.uid or known.is_terminal)
+        if known is None:
+            return pod
+        return None if known.metadata.uid != pod.metadata.uid or known.is_terminal else known
 
     def take_over(self, attempt: Attempt, node_name: str, term: int) -> Placement | None:
         """Return what was reserved ahead, and stop counting the pod tentatively.

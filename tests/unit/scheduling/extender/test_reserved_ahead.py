@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from koordpy.api.core import Node, Pod
+from koordpy.cluster.columns import CPU
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.clock import FakeClock, SystemClock
 from koordpy.scheduling.cycle import tentative
@@ -277,6 +278,15 @@ async def test_nothing_is_reserved_for_a_pod_that_has_ended_or_was_replaced(now:
     assert w.filter("p0", "a") == ["a"]
     assert w.holds()
     assert w.tokens.calls == []
+
+
+async def test_a_pod_is_reserved_as_the_watch_shows_it() -> None:
+    w = World()
+    w.cluster.store(Pod).apply(pod("p0", cpu="2"))
+    assert w.filter("p0", "a") == ["a"]
+    row = w.table.row_of("a")
+    assert row is not None
+    assert w.table.requested[row, CPU] == 2000
 
 
 async def test_what_is_held_is_released_when_another_pod_has_the_name() -> None:
