@@ -395,6 +395,7 @@ class Extender:
         """Answer a preempt call, see `koordpy.scheduling.extender.preempting`."""
         args = wire.PREEMPTION_ARGS.decode(body, "pod")
         assert args.pod is not None
+        self.tentative.unreserve(args.pod.metadata.uid, "kube-scheduler has found no node for the pod")
         agreed = {} if self._unsynced() else self._preempting.agreed(self._pods.transformed(args.pod), args)
         return wire.preemption_result(
             {

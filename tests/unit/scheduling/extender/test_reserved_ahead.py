@@ -45,10 +45,11 @@ class Tokens(Plugin, Filter, Score, Reserve, PreBind):
         super().__init__(args, handle)
         self.calls: list[str] = []
         self.broken = False
+        self.most = TOKENS
         self.taken: dict[tuple[str, int], str] = {}
 
     def free(self, node_name: str) -> list[int]:
-        return [token for token in range(TOKENS) if (node_name, token) not in self.taken]
+        return [token for token in range(self.most) if (node_name, token) not in self.taken]
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         if node.node.spec.taints:
@@ -278,6 +279,18 @@ async def test_nothing_is_reserved_for_a_pod_that_has_ended_or_was_replaced(now:
     assert w.filter("p0", "a") == ["a"]
     assert w.holds()
     assert w.tokens.calls == []
+
+
+async def test_what_a_pod_holds_does_not_count_against_it_when_kube_scheduler_preempts_for_it() -> None:
+    w = World()
+    w.cluster.store(Pod).apply(pod("low", node_name="a", priority=-1))
+    assert w.filter("p0", "a") == ["a"]
+    w.tokens.most = 1
+    victims = {"a": {"Pods": [{"UID": "uid-low"}]}}
+    body = {"Pod": pod_document("p0"), "NodeNameToMetaVictims": victims}
+    answer = json.loads(w.extender.preempt(json.dumps(body).encode()))
+    assert [each["UID"] for each in answer["NodeNameToMetaVictims"]["a"]["Pods"]] == ["uid-low"]
+    assert w.holds()
 
 
 async def test_a_pod_is_reserved_as_the_watch_shows_it() -> None:
