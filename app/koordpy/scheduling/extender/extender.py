@@ -332,8 +332,7 @@ class Extender:
         if attempt.kept is not None and len(attempt.kept) == 1:
             if not self.is_light and not self.jobs.concerns(attempt.framework, attempt.pod):
                 self.binds.reserve_ahead(attempt)
-            return
-        if attempt.scores is None and attempt.placement is None and attempt.kept is not None:
+        elif attempt.scores is None and attempt.placement is None and attempt.kept is not None:
             score_kept(attempt, attempt.kept)
         self.attempts.tidy()
         self.decisions.tidy()

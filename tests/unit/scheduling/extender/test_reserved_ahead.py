@@ -417,6 +417,20 @@ async def test_the_oldest_are_released_when_too_many_are_held(monkeypatch: pytes
     assert w.holds("p1")
 
 
+async def test_attempts_that_are_reserved_are_condensed_and_bound_all_the_same() -> None:
+    w = World()
+    for name in ("p0", "p1"):
+        _, attempt = w.filter_only(name, "a")
+        assert attempt is not None
+        w.extender.attempts.budget.limit = attempt.size
+        w.extender.work_ahead(attempt)
+    assert [attempt.is_condensed for attempt in w.extender.attempts] == [True, False]
+    assert w.holds("p0", "p1")
+    assert [await w.bind(name, "a") for name in ("p0", "p1")] == ["", ""]
+    assert w.tokens.calls == ["reserve p0", "reserve p1"]
+    assert [w.token_of(name) for name in ("p0", "p1")] == ["0", "1"]
+
+
 async def test_scores_of_a_pod_that_is_reserved_are_computed_anew() -> None:
     w = World()
     assert w.filter("p0", "a") == ["a"]
