@@ -49,6 +49,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
 from koordpy.scheduling.toolkit.normalize import default_normalize
 from koordpy.scheduling.toolkit.reservation_normalize import normalize_of_nodes
@@ -364,8 +365,9 @@ class DeviceShare(
         return status
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Free what was allocated."""
-        self._commit.unreserve(state, pod, node_name)
+        """Free what was allocated; other pods may get it."""
+        if self._commit.unreserve(state, pod, node_name):
+            self.handle.queue.move_all(ClusterEvent(Pod, old=pod))
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         """Write down what was allocated."""

@@ -12,6 +12,8 @@ from koordpy.api.extension import ANNOTATION_DEVICE_ALLOCATED
 from koordpy.api.meta import KubeObject
 from koordpy.scheduling.interface import ChangeHelps
 
+from .requests.device_requests import has_device_requests
+
 REASONS: Final = (
     "Insufficient gpu devices",
     "Insufficient rdma devices",
@@ -45,9 +47,11 @@ def device_may_help(old: Device | None, new: Device | None) -> bool:
 
 
 def pod_may_help(old: Pod | None, new: Pod | None) -> bool:
-    """Return whether a pod with devices is gone, or has ended."""
-    if old is None or ANNOTATION_DEVICE_ALLOCATED not in old.metadata.annotations:
+    """Return whether a pod with devices is gone, possibly before it was bound, or has ended."""
+    if old is None:
         return False
+    if ANNOTATION_DEVICE_ALLOCATED not in old.metadata.annotations:
+        return new is None and not old.spec.node_name and has_device_requests(old)
     return new is None or (new.is_terminal and not old.is_terminal)
 
 
