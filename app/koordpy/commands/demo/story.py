@@ -185,6 +185,7 @@ class Demo:
 
     async def _create_accelerated(self) -> str:
         await self.cluster.objects.create_all(accelerators.nodes())
+        await self.cluster.kubelets.report()
         await self.cluster.objects.create_all(submitted := accelerators.pods())
         running = await self._until_running(accelerators.NAMESPACE, {"accelerated"}, len(submitted))
         self._accelerated = sorted(running, key=lambda pod: pod.metadata.name)
