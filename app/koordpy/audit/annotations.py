@@ -130,16 +130,15 @@ class AnnotationReader:
         parts: list[tuple[int, Mapping[str, str | int]]]
         try:
             status = _STATUS.decode(text)
-            cpus, parts = status.cpuset, [(part.node, part.resources) for part in status.numa_node_resources]
+            cpus = status.cpuset
+            parts = [(part.node, part.resources) for part in status.numa_node_resources]
         except _UNUSUAL:
             read = resource_status.of({extension.ANNOTATION_RESOURCE_STATUS: text})
-            cpus, parts = (
-                read.cpuset,
-                [
-                    (zone.node, {name: str(amount) for name, amount in (zone.resources or {}).items()})
-                    for zone in read.numa_nodes
-                ],
-            )
+            cpus = read.cpuset
+            parts = [
+                (zone.node, {name: str(amount) for name, amount in (zone.resources or {}).items()})
+                for zone in read.numa_nodes
+            ]
         zones: ZoneAmounts = {}
         is_negative = False
         try:
