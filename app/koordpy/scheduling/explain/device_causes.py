@@ -163,8 +163,8 @@ _MEANINGS: Final = (
     (
         "Insufficient Partitioned GPU Devices",
         "GPUPartitionsTaken",
-        "enough GPUs are free on nodes, but no whole partition of them is, or none as fast as the pod requires "
-        "(ringBusBandwidth)",
+        "enough GPUs are free on nodes, but no whole partition of them is, or none as fast as the pod "
+        "requires (ringBusBandwidth)",
         "wait until pods with GPUs of a partition end, or require less of gpu-partition-spec",
     ),
     (
