@@ -18,7 +18,7 @@ from koordpy.scheduling.profiles.in_tree import IN_TREE
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .cause import Cause, Certainty
-from .device_causes import device_causes, left_causes
+from .device_causes import device_causes, left_causes, unhealthy_causes
 from .gangs.causes import gang_causes, unknown_gang
 from .gangs.report import GangReporter
 from .history import Histories, Life, What, created, unscheduled
@@ -220,6 +220,9 @@ class Causes:
                 + (f" (now: {refused})" if refused and refused != told.message else ""),
                 "free resources or change the pod's requests; koordpy whatif shows what would help",
             )
+            framework = self._profiles.of(pod.spec.scheduler_name)
+            if framework is not None:
+                yield from unhealthy_causes(framework.handle.cluster, told.message)
             return
         yield from self._unseen(pod, refused)
 

@@ -312,25 +312,41 @@ def _short_of(cluster: Cluster, type_: str) -> Cause:
             f"no Device object has a device of type {type_}: koordpy allocates only what Devices list",
             "let the node agent report devices (its gates Accelerators, RDMADevices)",
         )
-    ill = sorted(
-        device.metadata.name
-        for device in reporting
-        if any(not each.health for each in _of_type(device, type_))
-    )
-    if ill:
-        more = f" and {len(ill) - SHOWN} more" if len(ill) > SHOWN else ""
-        return _certain(
-            "DevicesUnhealthy",
-            f"devices of type {type_} are not healthy, and not allocated, on {', '.join(ill[:SHOWN])}{more}",
-            "see the conditions of the devices: kubectl get device NODE -o yaml",
-        )
-    return _certain(
+    return _unhealthy(reporting, type_, Certainty.CERTAIN) or _certain(
         "DevicesTaken",
         f"{len(reporting)} nodes have devices of type {type_}, all healthy, and too few of them are free"
         + _held_for(cluster),
         "wait until pods with devices end; GET /apis/v1/plugins/DeviceShare/nodeDeviceSummaries shows who "
         "has which",
     )
+
+
+def _unhealthy(reporting: list[Device], type_: str, certainty: Certainty) -> Cause | None:
+    """Name the nodes with unhealthy devices of a type, if there are any."""
+    ill = sorted(
+        device.metadata.name
+        for device in reporting
+        if any(not each.health for each in _of_type(device, type_))
+    )
+    if not ill:
+        return None
+    more = f" and {len(ill) - SHOWN} more" if len(ill) > SHOWN else ""
+    return Cause(
+        cause="DevicesUnhealthy",
+        certainty=certainty,
+        message=f"devices of type {type_} are not healthy, and not allocated, on "
+        f"{', '.join(ill[:SHOWN])}{more}",
+        fix="see the conditions of the devices: kubectl get device NODE -o yaml",
+    )
+
+
+def unhealthy_causes(cluster: Cluster, message: str) -> Iterator[Cause]:
+    """Name nodes that offer fewer devices than they have, where kube-scheduler finds too few."""
+    for type_ in _TYPES:
+        if f"Insufficient koordinator.sh/{type_}" in message:
+            cause = _unhealthy(list(_known(cluster, Device)), type_, Certainty.POSSIBLE)
+            if cause is not None:
+                yield cause
 
 
 def _held_for(cluster: Cluster) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from koordpy.api.core import Node, Pod
+from koordpy.api.device import Device
 from koordpy.api.pre_enqueue_gates import gate_of
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
@@ -153,6 +154,20 @@ def test_a_pod_with_a_bind_call_but_no_filter_call_is_not_foreign() -> None:
     it.handle.cluster.store(Pod).apply(waiting())
     it.histories.binding("uid-p", "a")
     assert causes(it, waiting(nodeName="a")) == []
+
+
+def test_unhealthy_devices_are_named_where_nodes_offer_too_few() -> None:
+    it = made()
+    document = {
+        "metadata": {"name": "a"},
+        "spec": {"devices": [{"type": "gpu", "minor": 0, "health": False}]},
+    }
+    it.handle.cluster.store(Device).apply(decode(Device, document))
+    few = told("Unschedulable", "0/2 nodes are available: 2 Insufficient koordinator.sh/gpu-core.")
+    expected = [("RefusedInTree", "certain"), ("DevicesUnhealthy", "possible")]
+    assert names(causes(it, waiting(**few))) == expected
+    other = told("Unschedulable", "0/2 nodes are available: 2 Insufficient koordinator.sh/rdma.")
+    assert names(causes(it, waiting(**other))) == expected[:1]
 
 
 def test_kube_schedulers_own_message_is_the_best_evidence() -> None:
