@@ -11,7 +11,7 @@ replaced, deleted or already bound, a caller that disconnected.
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -92,7 +92,8 @@ class BindCycle:
         self.on_asked: Callable[[], None] | None = None
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""
-        self._bound: deque[_Bound] = deque()
+        self._bound: OrderedDict[str, _Bound] = OrderedDict()
+        """Pods that were bound, by UID, the oldest first."""
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
         """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
@@ -329,7 +330,8 @@ class BindCycle:
             self.held.bound(attempt.pod.metadata.uid)
             placement.post_bind()
             now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
-            self._bound.append(_Bound(now, lists, attempt.pod, node_name, framework.handle))
+            bound = _Bound(now, lists, attempt.pod, node_name, framework.handle)
+            self._bound[attempt.pod.metadata.uid] = bound
             self.forget_vanished()
             result = "scheduled"
         elapsed = self.handle.clock.monotonic() - attempt.began
@@ -349,6 +351,12 @@ class BindCycle:
         if pod.status.nominated_node_name != result.nominated_node_name:
             self.handle.spawn(nominate(client, pod, result.nominated_node_name))
 
+    def deleted(self, pod: Pod) -> None:
+        """Forget a pod that was bound if it is gone before the watch has shown it on its node."""
+        bound = self._bound.pop(pod.metadata.uid, None)
+        if bound is not None and not pod.spec.node_name:
+            bound.handle.forget_pod(bound.pod, bound.node_name)
+
     def forget_vanished(self) -> None:
         """Forget pods that were bound and then deleted without a watch event for either.
 
@@ -358,12 +366,15 @@ class BindCycle:
             return
         latest = self.handle.clock.monotonic() - CONFIRMED_WITHIN
         pods = self.handle.cluster.store(Pod)
-        while self._bound and (self._bound[0].lists < pods.lists_ended or self._bound[0].at < latest):
-            bound = self._bound.popleft()
+        while self._bound:
+            uid, bound = next(iter(self._bound.items()))
+            if bound.lists >= pods.lists_ended and bound.at >= latest:
+                return
+            del self._bound[uid]
             meta = bound.pod.metadata
             known = pods.by_key(meta.key)
-            vanished = known is None or known.metadata.uid != meta.uid
-            if vanished and self.nodes.is_assumed(meta.uid):
+            vanished = known is None or known.metadata.uid != uid
+            if vanished and self.nodes.is_assumed(uid):
                 bound.handle.forget_pod(bound.pod, bound.node_name)
 
 

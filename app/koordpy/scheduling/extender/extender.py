@@ -439,6 +439,7 @@ class Extender:
         if self._chooser is not None:
             self._chooser.withdraw(pod)
         self.tentative.unreserve(pod.metadata.uid, "the pod was deleted")
+        self.binds.deleted(pod)
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is None:
             return

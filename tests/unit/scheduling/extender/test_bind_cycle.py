@@ -1,6 +1,8 @@
 import asyncio
 import json
 
+import pytest
+
 from koordpy.api.core import Pod
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin, PostBind, PreBind, Reserve
@@ -59,6 +61,15 @@ class Refuses(Plugin, Bind):
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         return Status.failed("the API server said no")
+
+
+class Unseen(Plugin, Bind):
+    """Binds, which the watch does not show yet."""
+
+    name = "DefaultBinder"
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        return SUCCESS
 
 
 class Blocks(Plugin, PreBind):
@@ -353,3 +364,20 @@ async def test_a_bound_pod_that_no_watch_ever_shows_is_forgotten() -> None:
     w.filter(1)
     assert await w.bind(1, "b") == ""
     assert not w.nodes.is_assumed("uid-p0")
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+async def test_a_bound_pod_is_forgotten_if_it_is_gone_before_the_watch_shows_it_on_its_node(
+    is_seen: bool,
+) -> None:
+    cluster = world([node("a")], [pod("p")])
+    made = extender(cluster, Unseen)
+    [framework] = made.profiles.frameworks.values()
+    forgotten: list[tuple[str, str]] = []
+    framework.handle.on_forget(lambda pod, node_name: forgotten.append((pod.metadata.uid, node_name)))
+    assert json.loads(await made.bind(bind_body(pod_document("p"), "a"))) == {"Error": ""}
+    if is_seen:
+        cluster.store(Pod).apply(pod("p", node_name="a"))
+    cluster.store(Pod).apply(pod("p", uid="uid-of-another"))
+    assert forgotten == ([] if is_seen else [("uid-p", "a")])
+    assert cluster.nodes.placed_on("uid-p") is None
