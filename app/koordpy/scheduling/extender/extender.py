@@ -430,8 +430,12 @@ class Extender:
 
     def _pod_added(self, pod: Pod) -> None:
         self.tentative.replace(pod.metadata.key, pod.metadata.uid)
+        self._release_if_over(pod)
 
     def _pod_updated(self, _: Pod, pod: Pod) -> None:
+        self._release_if_over(pod)
+
+    def _release_if_over(self, pod: Pod) -> None:
         if pod.spec.node_name or pod.is_terminal:
             self.tentative.unreserve(pod.metadata.uid, "it was bound by another process, or has ended")
 

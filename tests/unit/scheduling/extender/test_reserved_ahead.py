@@ -302,6 +302,19 @@ async def test_a_pod_is_reserved_as_the_watch_shows_it() -> None:
     assert w.table.requested[row, CPU] == 2000
 
 
+@pytest.mark.parametrize("now", [{"node_name": "b"}, {"status": {"phase": "Failed"}}])
+async def test_what_is_held_is_released_when_the_watch_first_shows_a_pod_that_needs_no_node(
+    now: dict[str, Any],
+) -> None:
+    w = World()
+    w.cluster.store(Pod).discard("default/p0")
+    assert w.filter("p0", "a") == ["a"]
+    assert w.holds("p0")
+    w.cluster.store(Pod).apply(pod("p0", **now))
+    assert w.holds()
+    assert not len(w.extender.tentative)
+
+
 async def test_what_is_held_is_released_when_another_pod_has_the_name() -> None:
     w = World()
     w.cluster.store(Pod).discard("default/p0")
