@@ -188,7 +188,9 @@ class PostFilters:
             self._failed.move_to_end(id_)
             if len(self._failed) > MOST_PODS:
                 self._failed.popitem(last=False)
-        if result is not None and result.override:
+        live = self._pods.by_key(pod.metadata.key)  # evictions take time
+        is_there = live is not None and live.metadata.uid == pod.metadata.uid and _is_pending(live)
+        if result is not None and result.override and is_there:
             await self.nominate(pod, result)
 
     def _look(

@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.cluster.client import Client
+from koordpy.embedded.apiserver import ApiServer
 from koordpy.scheduling.extender.post_filter import AFTER_FAILURE
 from koordpy.scheduling.interface import Filter, Plugin, PostFilter, PreFilter
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.simulation.inprocess import ServerChannel
 from tests.eventually import PATIENCE
 
 from ..worlds import extender, filter_body, node, pod, pod_document, world
@@ -29,6 +33,7 @@ class Quota(Plugin, PreFilter, PostFilter):
         self.asked: list[tuple[str, str]] = []
         self.rejects = True
         self.result = SUCCESS
+        self.then: Callable[[], None] = lambda: None
 
     def pre_filter(self, state, pod, nodes):
         return None, Status.unschedulable("over quota") if self.rejects else SUCCESS
@@ -37,6 +42,7 @@ class Quota(Plugin, PreFilter, PostFilter):
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
         self.asked.append((pod.metadata.name, outcome.prefilter.message))
+        self.then()
         return PostFilterResult("b", override=True), self.result
 
 
@@ -196,3 +202,19 @@ async def test_a_pod_whose_post_filter_failed_gets_it_again_after_a_while_and_no
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_pod_that_is_gone_when_its_post_filter_ends_is_not_nominated(is_deleted: bool) -> None:
+    e = made(Quota)
+    e.handle.client = Client(ServerChannel(ApiServer()))
+    plugin, pods = quota_of(e), e.handle.cluster.store(Pod)
+    plugin.then = lambda: pods.discard("default/p") if is_deleted else None
+    task = asyncio.ensure_future(e.post_filters.run())
+    await asyncio.sleep(0)
+    tried(e)
+    await asyncio.sleep(0.05)
+    assert plugin.asked == [("p", "over quota")]
+    assert list(e.handle.nominator.node_names) == ([] if is_deleted else ["b"])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
