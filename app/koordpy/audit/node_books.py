@@ -25,9 +25,8 @@ class NodeBooks:
     """A node (None if there is no such object) and its holders: bound pods and Reservations.
 
     `devices` are the minors of its Device, None if it has none, or, without `knows_devices`, if Devices could
-    not be read. `binding` are the holders of CPUs or parts of
-    NUMA nodes, `using` those of devices, `unread` those with annotations that cannot be read. Holders are
-    added before the first check.
+    not be read. `binding` are the holders of CPUs or parts of NUMA nodes, `using` those of devices, `unread`
+    those with annotations that cannot be read. Holders are added before the first check.
     """
 
     name: str

@@ -213,8 +213,12 @@ async def test_a_pod_that_is_gone_when_its_post_filter_ends_is_not_nominated(is_
     task = asyncio.ensure_future(e.post_filters.run())
     await asyncio.sleep(0)
     tried(e)
-    await asyncio.sleep(0.05)
+    expected = [] if is_deleted else ["b"]
+    async with asyncio.timeout(PATIENCE):
+        while not plugin.asked or list(e.handle.nominator.node_names) != expected:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)
     assert plugin.asked == [("p", "over quota")]
-    assert list(e.handle.nominator.node_names) == ([] if is_deleted else ["b"])
+    assert list(e.handle.nominator.node_names) == expected
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
