@@ -179,14 +179,11 @@ class EvictionStep:
             raise ReconcileError(message, level=error.level) from error
 
     async def _announce(self, progress: Progress, pod: Pod) -> None:
-        """Write down which pod is about to be evicted, on the job's newest version."""
-        job = progress.job
-        if job.metadata.annotations.get(ANNOTATION_EVICTING) != pod.metadata.uid:
-            await progress.write({"metadata": {"annotations": {ANNOTATION_EVICTING: pod.metadata.uid}}})
-            return
-        current = await self._client.get(PodMigrationJob, "", job.metadata.name)
-        if current.metadata.resource_version != job.metadata.resource_version:
-            raise ReconcileError(f"PodMigrationJob {job.metadata.name} has changed meanwhile")
+        """Write down which pod is about to be evicted. Raises Conflict if the job was changed meanwhile.
+
+        Where the job says so already, the write changes nothing but still shows that the job is the newest.
+        """
+        await progress.write({"metadata": {"annotations": {ANNOTATION_EVICTING: pod.metadata.uid}}})
 
     # --- ends of a job ---------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from koordpy.api.core import Pod
 from koordpy.api.pod_migration_job import PodMigrationJob
 from koordpy.api.reservation import Reservation
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.errors import ApiError, ConnectionFailed
+from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed
 from koordpy.controllers.queue import RetryLimiter, WorkQueue
 from koordpy.controllers.reconcile import ReconcileError, reconcile_forever
 from koordpy.lib.clock import Clock
@@ -102,6 +102,8 @@ class JobExecution:
             known = self._jobs.get("", name)
             if job is None or known is None or known.metadata.uid != job.metadata.uid:
                 raise
+            if isinstance(error, Conflict):  # the job was changed meanwhile, which hinders nothing
+                raise ReconcileError(str(error), level=logging.DEBUG) from error
             level = error.level if isinstance(error, ReconcileError) else logging.ERROR
             if not self._obstacles.failed(job.metadata.uid, str(error)):
                 level = logging.DEBUG  # it was logged before

@@ -132,6 +132,27 @@ async def test_a_timeout_is_logged_with_what_hindered_the_job(caplog: pytest.Log
     assert "disruption budget budget" in message
 
 
+async def test_a_job_that_was_changed_meanwhile_is_still_hindered_by_what_was_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    migrations = Migrations(**ARGS)
+    pod = await create_pod(migrations, "a")
+    await protect(migrations)
+    await migrations.job(pod, name="j")
+    async with leading(migrations):
+        await until_why(migrations, lambda text: "disruption budget" in text)
+    outdated = await migrations.read("j")
+    await migrations.client.patch(PodMigrationJob, "", "j", {"metadata": {"labels": {"x": "y"}}})
+    migrations.apply(outdated)
+    with caplog.at_level(logging.DEBUG):
+        task = asyncio.ensure_future(migrations.tasks["podmigrationjobs"]())
+        await passing(migrations, lambda: bool(lines(caplog, "409 Conflict")))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert set(lines(caplog, "409 Conflict")) == {logging.DEBUG}
+    assert "disruption budget budget" in why(migrations)
+
+
 def test_a_failure_is_new_once_and_bounded() -> None:
     obstacles = Obstacles()
     assert obstacles.failed("u", "x" * 10_000)
