@@ -21,6 +21,9 @@ class Preemptible:
     on_node: dict[str, Quantities] = field(default_factory=dict)
     in_reservation: dict[str, dict[str, Quantities]] = field(default_factory=dict)
 
+    def __bool__(self) -> bool:
+        return bool(self.on_node or self.in_reservation)
+
     def move(self, node_name: str, uid: str, pod: Pod, sign: int) -> None:
         """Count a pod as evicted (1) or as added (-1), in a reservation if `uid` names one."""
         amounts = {**pod_requests(pod), PODS: _ONE_POD}

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Bool
@@ -15,6 +18,24 @@ from .matches import Matches
 from .nominated import NominatedReservations
 from .preemptible import Preemptible
 from .requirements import PodRequirements
+from .reservation_fits import ReservationFits
+
+
+class LastFits(NamedTuple):
+    """Into which reservations the pod fits, on all nodes of a view."""
+
+    nodes: NodeSet
+    moment: tuple[int, int]
+    """That of the node table, which changes with reservations too."""
+    fits: ReservationFits
+
+    def covers(self, nodes: NodeSet) -> bool:
+        """Return whether all of `nodes` are among those of this view."""
+        if nodes is self.nodes:
+            return True
+        known = np.zeros(nodes.table.capacity, np.bool_)
+        known[self.nodes.rows] = True
+        return bool(known[nodes.rows].all())
 
 
 @dataclass(slots=True)
@@ -45,6 +66,8 @@ class Prepared:
     """The pods to be taken over, by node name."""
     last_view: tuple[NodeSet, tuple[int, int], NodeSet] | None = None
     """The nodes of which a view was made last, the moment, and the view."""
+    last_fits: LastFits | None = None
+    """What Filter found last, for PreScore."""
     assumed: ReservationInfo | None = None
     """What Reserve has taken."""
     annotated: bool = False

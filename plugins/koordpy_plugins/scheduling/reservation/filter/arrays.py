@@ -4,7 +4,7 @@ The rules are those of `fit`, as in `filter.node`, applied to the arrays of the 
 integers are not enough, or where a what-if or a preemption dry run moves pods, a reservation is *unsure*, and
 its node has to be compared by `filter.node`.
 
-Shapes: n nodes of a set, k matched reservations on them, g nodes that have any, m resources compared.
+Shapes: n nodes of a set, k matched reservations on them, m resources compared.
 """
 
 from collections.abc import Collection
@@ -15,33 +15,19 @@ import numpy as np
 from koordpy.api.resource_names import PODS as PODS_NAME
 from koordpy.cluster.columns import PODS, Bool, Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
-from koordpy.lib import runs
 
 from ..attempt.prepared import Prepared
 from ..attempt.requirements import PodRequirements
+from ..attempt.reservation_fits import ReservationFits, by_node, positions
 from ..fit import scoring
 from ..fit.rules import Ignores, compared_on_node, left_on_node
 from ..state.matchable import UNBOUNDED, MatchableReservations, plain
 
 
 @dataclass(frozen=True, slots=True)
-class ReservationFits:
-    """The k matched reservations on the nodes of a set, by node."""
+class Causes:
+    """Why a pod does not fit into k matched reservations."""
 
-    at: Int64
-    """(k,) the index of the node in the set, ascending."""
-    slots: Int64
-    """(k,) slots of the matchable reservations."""
-    chosen: Int64
-    """(k,) indexes into the matches of the attempt."""
-    first: Int64
-    """(g,) the position at which the reservations of each node begin."""
-    group: Int64
-    """(k,) the position of the node among those that have any."""
-    passes: Bool
-    """(k,) whether the pod fits."""
-    unsure: Bool
-    """(k,) whether these arrays cannot say so."""
     shortage: "Shortage"
     crowded: Bool
     """(k,) whether the node has too many pods."""
@@ -51,26 +37,14 @@ class ReservationFits:
     """(k,) whether the reservation holds anything that the pod requests, if that matters."""
 
     @property
-    def sizes(self) -> Int64:
-        """(g,) how many matched reservations each node has."""
-        return runs.sizes(self.first, len(self.at))
-
-    @property
     def signature(self) -> Bool:
         """(k, any) everything on which the reasons of a refusal depend, where a node has one reservation."""
         lacking = self.shortage
         of_resources = (lacking.on_node, lacking.on_node_alone, lacking.inside)
         return np.column_stack((*of_resources, self.crowded, self.full, self.concerned))
 
-    def any_of_node(self, flags: Bool) -> Bool:
-        """(g,) whether a flag (k,) is set for any reservation of a node."""
-        if not len(self.first):
-            return np.zeros(0, np.bool_)
-        of_nodes: Bool = np.logical_or.reduceat(flags, self.first)
-        return of_nodes
 
-
-def fits(
+def compare(
     prepared: Prepared,
     nodes: NodeSet,
     matchable: MatchableReservations,
@@ -79,21 +53,17 @@ def fits(
     *,
     skip_node_if_alone: bool,
     skip_node: bool,
-) -> ReservationFits:
+) -> tuple[ReservationFits, Causes]:
     """Compare all matched reservations on the nodes of a set, which must be as the attempt sees them.
 
     With `skip_node`, or where a node has one matched reservation with `skip_node_if_alone`, the node may lack
     anything. `class_of` has the resources that are kube-scheduler's to allocate where a node offers none.
     """
     matches, table = prepared.matches, nodes.table
-    position = np.full(table.capacity, -1, np.int64)  # by row of the table; -1 where the set lacks the node
-    position[nodes.rows] = np.arange(len(nodes))
-    at = position[matches.rows]
+    at = positions(nodes)[matches.rows]
     chosen = np.flatnonzero((at >= 0) & matches.current)
     at, slots = at[chosen], matches.slots[chosen]
-    first = runs.starts(at)
-    sizes = runs.sizes(first, len(at))
-    group = np.repeat(np.arange(len(first)), sizes)
+    first, sizes, group = by_node(at)
     count = np.repeat(sizes, sizes)
     rows = nodes.rows[at]
 
@@ -109,19 +79,9 @@ def fits(
     full = matchable.left[slots, PODS] < 1
     inside = ~(shortage.inside.any(axis=1) | full)
     concerned = request.is_concerned(matchable, slots)
-    return ReservationFits(
-        at,
-        slots,
-        chosen,
-        first,
-        group,
-        concerned & on_node & inside,
-        _unsure(prepared, request, table, matchable, slots, rows),
-        shortage,
-        crowded,
-        full,
-        concerned,
-    )
+    unsure = _unsure(prepared, request, table, matchable, slots, rows)
+    found = ReservationFits(at, slots, chosen, first, group, concerned & on_node & inside, unsure)
+    return found, Causes(shortage, crowded, full, concerned)
 
 
 def _unsure(

@@ -24,9 +24,10 @@ from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 from ..attempt.matches import NodeMatch
 from ..attempt.node_view import NodeView
 from ..attempt.pairs import matched_pairs
-from ..attempt.prepared import Prepared
+from ..attempt.prepared import LastFits, Prepared
+from ..attempt.reservation_fits import ReservationFits
 from ..state.withheld import Withheld
-from .arrays import ReservationFits, fits
+from .arrays import Causes, compare
 from .node import NO_MATCH, NodeFilter
 from .other_plugins import OtherPlugins
 from .verdict_builder import VerdictBuilder
@@ -71,7 +72,9 @@ class PodFilter:
     def _filter_matched(
         self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet, builder: VerdictBuilder
     ) -> None:
-        found = self.fits(prepared, nodes, nominating=False)
+        found, causes = self._compare(prepared, nodes, skip_node=False)
+        if _is_plain(prepared, nodes):
+            prepared.last_fits = LastFits(nodes, self._table.moment, found)
         points = self._handle.framework.reservations.without(self._plugin)
         others = OtherPlugins(
             partial(points.filter, state) if points.filters else None,
@@ -90,7 +93,7 @@ class PodFilter:
         if not len(groups_at):
             return
         firsts = found.first[groups_at]
-        signatures = np.packbits(found.signature[firsts], axis=1)
+        signatures = np.packbits(causes.signature[firsts], axis=1)
         signatures = np.column_stack((signatures, others.marks(firsts)))
         _, firsts, groups = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
         for group, first in enumerate(firsts.tolist()):
@@ -98,17 +101,34 @@ class PodFilter:
             status = self._filter_node(prepared, pod, node, others)
             builder.set_at(at[groups_at[groups.reshape(-1) == group]], status)
 
-    def fits(self, prepared: Prepared, nodes: NodeSet, *, nominating: bool) -> ReservationFits:
-        """Return into which matched reservations the pod fits."""
-        skips = self._skips_node
-        return fits(
+    def fits(self, prepared: Prepared, nodes: NodeSet) -> ReservationFits:
+        """Return into which matched reservations the pod fits, for a nomination.
+
+        It is what Filter found, if that is still so.
+        """
+        known = prepared.last_fits
+        if self._skips_node:  # more fit than to Filter
+            return self._compare(prepared, nodes, skip_node=True)[0]
+        if (
+            known is None
+            or known.moment != self._table.moment
+            or not _is_plain(prepared, nodes)
+            or not known.covers(nodes)
+        ):
+            return self._compare(prepared, nodes, skip_node=False)[0]
+        return known.fits.among(known.nodes, nodes)
+
+    def _compare(
+        self, prepared: Prepared, nodes: NodeSet, *, skip_node: bool
+    ) -> tuple[ReservationFits, Causes]:
+        return compare(
             prepared,
             nodes,
             self._withheld.matchable,
             self._node_filter.ignores,
             self._node_filter.class_of,
-            skip_node_if_alone=skips,
-            skip_node=skips and nominating,
+            skip_node_if_alone=self._skips_node,
+            skip_node=skip_node,
         )
 
     def _filter_node(self, prepared: Prepared, pod: Pod, node: NodeInfo, others: OtherPlugins) -> Status:
@@ -152,3 +172,11 @@ class PodFilter:
         node = NodeInfo(self._view.of(prepared, self._table.select([node_name])[0]), 0)
         match = prepared.matches.get(row) or NodeMatch(node_name)
         return self._filter_match(prepared, node, match, (info,), lambda _: SUCCESS, required=True)
+
+
+def _is_plain(prepared: Prepared, nodes: NodeSet) -> bool:
+    """Return whether nodes are as the cluster has them, without what a what-if or a dry run has moved."""
+    view = prepared.last_view
+    if view is None or view[2] is not nodes:
+        return False
+    return not prepared.preemptible and not prepared.matches.hypothetical

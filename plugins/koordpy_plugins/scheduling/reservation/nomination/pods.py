@@ -18,8 +18,8 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 from ..attempt.nominated import NominatedReservations
 from ..attempt.pairs import matched_pairs
 from ..attempt.prepared import Prepared
+from ..attempt.reservation_fits import ReservationFits
 from ..filter import arrays
-from ..filter.arrays import ReservationFits
 from ..filter.other_plugins import OtherPlugins
 from ..filter.pods import PodFilter
 from ..fit import scoring
@@ -48,7 +48,7 @@ class PodNomination:
         if not prepared.matches:
             prepared.nominated_reservations = NominatedReservations()
             return SUCCESS
-        fits = self._filter.fits(prepared, nodes, nominating=True)
+        fits = self._filter.fits(prepared, nodes)
         matchable, at = self._withheld.matchable, fits.at
         scores = arrays.scores(prepared, matchable, fits.slots, self._table)
         # (g,) by node, (k,) by reservation, as in `ReservationFits`

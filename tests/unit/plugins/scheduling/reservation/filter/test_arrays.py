@@ -1,7 +1,9 @@
 """The arrays say of every reservation what the filter of single nodes says, resource by resource."""
 
+import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,9 +12,11 @@ from koordpy.api.core import Node
 from koordpy.api.device_class import DeviceClass
 from koordpy.api.scheme import decode
 from koordpy.cluster.device_classes import DeviceClasses
+from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS
 from koordpy_plugins.scheduling.reservation.attempt.prepared import PREPARED
+from koordpy_plugins.scheduling.reservation.attempt.reservation_fits import ReservationFits
 from koordpy_plugins.scheduling.reservation.filter import arrays
 from koordpy_plugins.scheduling.reservation.filter.node import NodeFilter
 from koordpy_plugins.scheduling.reservation.fit import scoring
@@ -88,11 +92,11 @@ def test_arrays_and_scalars_find_the_same_reservations_fit_for_the_same_reasons(
         NodeFilter(ignores, scene.plugin.withheld, classes),
     )
     nodes = scene.plugin.transform_nodes(state, wanted, scene.nodes)
-    found = arrays.fits(
+    found, causes = arrays.compare(
         prepared, nodes, matchable, ignores, classes.class_of, skip_node_if_alone=skips, skip_node=skips
     )
     totals = arrays.scores(prepared, matchable, found.slots, scene.cluster.nodes)
-    requirements, lacking = prepared.requirements, found.shortage
+    requirements, lacking = prepared.requirements, causes.shortage
     assert len(found.at) == len(prepared.matches.slots)
     for index, slot in enumerate(found.slots.tolist()):
         info, view = matchable.info(slot), NodeInfo(nodes, int(found.at[index]))
@@ -104,14 +108,14 @@ def test_arrays_and_scalars_find_the_same_reservations_fit_for_the_same_reasons(
             continue
         assert found.passes[index] == alone.is_success, (info.name, alone)
         assert totals[index] == scoring.score(requirements.requests, info, {})
-        assert bool(found.concerned[index]) == (
+        assert bool(causes.concerned[index]) == (
             requirements.affinity is not None or concerns(info.resource_names, requirements.requests)
         )
         # The same rules, resource by resource.
         amounts = node_filter.amounts(prepared, match, view, requirements.vector)
         for mask, available in ((lacking.on_node, info.available), (lacking.on_node_alone, {})):
             names = {name for name, short in zip(lacking.names, mask[index], strict=True) if short}
-            names |= {"pods"} if found.crowded[index] else set()
+            names |= {"pods"} if causes.crowded[index] else set()
             expected = lacking_on_node(
                 requirements.vector,
                 amounts,
@@ -124,10 +128,31 @@ def test_arrays_and_scalars_find_the_same_reservations_fit_for_the_same_reasons(
         if info.policy == "Restricted":
             inside = {name for name, short in zip(lacking.names, lacking.inside[index], strict=True) if short}
             reasons = {f"Insufficient {name}" for name in inside}
-            reasons |= {"Too many pods"} if found.full[index] else set()
+            reasons |= {"Too many pods"} if causes.full[index] else set()
             assert reasons == set(
                 lacking_in_reservation(requirements.requests, info, ignores, preemptible={}, detailed=False)
             )
+
+
+@settings(max_examples=60, deadline=None)
+@given(_scene(), st.lists(st.booleans(), min_size=3, max_size=3))
+def test_what_is_found_holds_among_some_of_the_nodes(made: tuple[Scene, Any], kept: list[bool]) -> None:
+    scene, wanted = made
+    state, _ = scene.find(wanted)
+    prepared = state.read(PREPARED)
+    assert prepared is not None
+    classes = scene.cluster.shared(DeviceClasses)
+
+    def compare(nodes: NodeSet) -> ReservationFits:
+        matchable, ignores = scene.plugin.withheld.matchable, scene.args.ignores
+        skipped = {"skip_node_if_alone": False, "skip_node": False}
+        return arrays.compare(prepared, nodes, matchable, ignores, classes.class_of, **skipped)[0]
+
+    nodes = scene.plugin.transform_nodes(state, wanted, scene.nodes)
+    some = scene.plugin.transform_nodes(state, wanted, scene.nodes.subset(np.array(kept)))
+    found, expected = compare(nodes).among(nodes, some), compare(some)
+    for field in dataclasses.fields(ReservationFits):
+        np.testing.assert_array_equal(getattr(found, field.name), getattr(expected, field.name))
 
 
 @pytest.mark.parametrize("requested", [("x.io/old", "x.io/new"), ("x.io/new", "x.io/old")])

@@ -1,5 +1,6 @@
 import asyncio
 
+import numpy as np
 import pytest
 
 from koordpy import data
@@ -114,6 +115,20 @@ class TestScore:
         first = {"scheduling.koordinator.sh/reservation-order": "5"}
         scene.show(reservation("r2", "n2", cpu="4", owners=[{}], labels=first))
         assert _scores(scene, claimant("y", cpu="2")) == [10, 100]
+
+    @pytest.mark.parametrize("changed", [False, True])
+    def test_a_reservation_that_filled_up_since_filter_is_not_nominated(self, changed: bool) -> None:
+        nodes = [node(f"n{i}", cpu="10") for i in (1, 2, 3)]
+        made = [reservation(f"r{i}", f"n{i}", owners=[{}], allocatePolicy="Restricted") for i in (1, 2, 3)]
+        scene = Scene(nodes, made)
+        wanted = claimant("x", cpu="2")
+        state, outcome = scene.find(wanted)
+        if changed:
+            scene.show(user("a", "r2", "3", "n2"))
+        some = outcome.kept.subset(np.array([False, True, True]))
+        scores, status = scene.framework.run_score(state, wanted, some)
+        assert scores is not None, status
+        assert scores.by_plugin["Reservation"].tolist() == ([0, 100] if changed else [100, 100])
 
     def test_pods_without_reservations_score_nothing(self) -> None:
         scene = Scene([node(f"n{i}", cpu="10") for i in (1, 2)], [reservation("r"), user("a", "r")])
