@@ -57,6 +57,8 @@ def audit(objects: Objects, source: str = "") -> Report:
             findings += check(books, counts)
     findings += reservations.check(objects.reservations, ledger.owners, ledger.ended, counts)
     findings += quotas.check(objects.quotas, ledger.bound, counts)
+    notes = [found for found in findings if found.severity is Severity.NOTE]
+    findings = [found for found in findings if found.severity is not Severity.NOTE]
     errors = sum(1 for found in findings if found.severity is Severity.ERROR)
     return Report(
         source=source,
@@ -65,6 +67,7 @@ def audit(objects: Objects, source: str = "") -> Report:
         errors=errors,
         warnings=len(findings) - errors,
         findings=in_order(findings),
+        notes=in_order(notes),
     )
 
 

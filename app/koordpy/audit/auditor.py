@@ -1,6 +1,6 @@
 """An audit that follows changes: after each change only what it touches is checked again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from koordpy.api.core import Node, Pod
@@ -22,9 +22,11 @@ class Auditor:
     """Objects by type and key, as lists and watches show them; `findings` audits the nodes that changed.
 
     Quotas, and Reservations with owners on other nodes, are of the whole cluster: `findings_of_all`.
+    `missing` has the kinds that are not followed, with the reason.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Mapping[str, str] | None = None) -> None:
+        self._missing = {} if missing is None else missing
         self._objects: dict[type[KubeObject], dict[str, KubeObject]] = {}
         self._of_node: dict[str, dict[tuple[type[KubeObject], str], KubeObject]] = {}
         self._changed: set[str] = set()
@@ -48,7 +50,7 @@ class Auditor:
     def findings(self) -> list[Finding]:
         """Return what is wrong on all nodes now."""
         for node in self._changed:
-            report = audit(_objects(self._of_node[node].values()))
+            report = audit(self._as_objects(self._of_node[node].values()))
             found = [each for each in report.findings if each.check not in OF_ALL]
             if found:
                 self._found[node] = found
@@ -60,12 +62,18 @@ class Auditor:
     def findings_of_all(self) -> list[Finding]:
         """Return what is wrong now with what is not of one node."""
         types = (ElasticQuota, Reservation, Pod)
-        objects = _objects(obj for type_ in types for obj in self._objects.get(type_, {}).values())
+        objects = self._as_objects(obj for type_ in types for obj in self._objects.get(type_, {}).values())
         return [each for each in audit(objects).findings if each.check in OF_ALL]
 
     def whole(self) -> Objects:
         """Return all objects, for an audit of everything."""
-        return _objects(obj for objects in self._objects.values() for obj in objects.values())
+        return self._as_objects(obj for objects in self._objects.values() for obj in objects.values())
+
+    def _as_objects(self, found: Iterable[KubeObject]) -> Objects:
+        by_type: dict[type[KubeObject], list[KubeObject]] = {}
+        for obj in found:
+            by_type.setdefault(type(obj), []).append(obj)
+        return Objects.of(by_type, self._missing)
 
 
 def _nodes(obj: KubeObject) -> Iterator[str]:
@@ -78,10 +86,3 @@ def _nodes(obj: KubeObject) -> Iterator[str]:
         name = obj.metadata.name if isinstance(obj, Node | NodeResourceTopology | Device) else ""
     if name:
         yield name
-
-
-def _objects(found: Iterable[KubeObject]) -> Objects:
-    by_type: dict[type[KubeObject], list[KubeObject]] = {}
-    for obj in found:
-        by_type.setdefault(type(obj), []).append(obj)
-    return Objects.of(by_type)

@@ -11,11 +11,13 @@ class Severity(StrEnum):
     """ERROR: something is handed out twice, or more than there is. WARNING: the books disagree otherwise.
 
     Warnings are what need not be a mistake of a scheduler: a status that lags, a device that became
-    unhealthy, a limit that was lowered below what is used, an annotation that cannot be read.
+    unhealthy, a limit that was lowered below what is used, an annotation that cannot be read. NOTE: what
+    colocation brings about while it works, which is no finding.
     """
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 class Owner(OutputModel):
@@ -86,7 +88,10 @@ class Counts:
 
 
 class Report(OutputModel):
-    """The result: objects that were read by kind, what was checked, and all findings, errors first."""
+    """The result: objects that were read by kind, what was checked, and all findings, errors first.
+
+    `notes` have the form of findings, and are none.
+    """
 
     source: str = ""
     objects: dict[str, int]
@@ -94,6 +99,7 @@ class Report(OutputModel):
     errors: int
     warnings: int
     findings: list[Finding]
+    notes: list[Finding] = []
 
     @property
     def exit_code(self) -> int:

@@ -22,7 +22,7 @@ from .output import Format, counted, emit
 if TYPE_CHECKING:
     from koordpy.audit.finding import Finding, Report
 
-_COLOURS = {"error": "red", "warning": "yellow"}
+_COLOURS = {"error": "red", "warning": "yellow", "note": "dim"}
 _OUTCOMES = {"done": "green", "nothing to check": "dim", "not possible": "magenta"}
 _MOST_OWNERS = 4
 """Owners of a finding that the table names."""
@@ -74,6 +74,9 @@ def audit(
     Checked are what nodes have and what pods and Reservations request of it, CPUs, NUMA nodes, devices with
     their memory and virtual functions, Reservations and their owners, quotas and their pods. Each finding
     names who holds what, where, and how much. Nothing is changed, and no other component is asked.
+
+    A note is no finding: services use more than before, and so a node offers less to batch pods than those it
+    has already request.
 
     Exit codes: 0 the books are clean, 1 there are findings, 2 there is nothing that can be audited.
     """
@@ -169,12 +172,12 @@ def _tell(found: "Finding", output: Format) -> None:
 
 
 def show(to: Console, report: "Report") -> None:
-    """Print the findings, then what was checked."""
-    if report.findings:
+    """Print the findings and notes, then what was checked."""
+    if report.findings or report.notes:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for name in ("SEVERITY", "NODE", "WHAT", "HELD", "OF", "PROBLEM", "OWNERS"):
             table.add_column(name, no_wrap=name not in ("PROBLEM", "OWNERS"))
-        for found in report.findings:
+        for found in (*report.findings, *report.notes):
             colour = _COLOURS[found.severity.value]
             table.add_row(
                 f"[{colour}]{found.severity.value}[/]",
@@ -198,6 +201,8 @@ def show(to: Console, report: "Report") -> None:
     read = ", ".join(f"{number:,} {kind}" for kind, number in report.objects.items())
     result = f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}"
     verdict = result if report.findings else "nothing is handed out twice"
+    if report.notes:
+        verdict += f", {counted(len(report.notes), 'note')}"
     to.print(f"{escape(report.source)} ({read}): {verdict}")
 
 

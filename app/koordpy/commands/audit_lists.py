@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from koordpy.api.meta import KubeObject
     from koordpy.audit.objects import Objects
     from koordpy.cluster.client import Client
+    from koordpy.cluster.errors import Forbidden, NotFound
 
 
 async def listed(client: "Client") -> "Objects":
@@ -26,11 +27,15 @@ async def listed(client: "Client") -> "Objects":
         except (Forbidden, NotFound) as error:
             if type_ in (Node, Pod):
                 raise
-            absent = isinstance(error, NotFound)
-            missing[type_.__name__] = (
-                "the cluster has no such resource" if absent else "no right to list them"
-            )
+            missing[type_.__name__] = why_missing(error)
     return Objects.of(found, missing)
+
+
+def why_missing(error: "Forbidden | NotFound") -> str:
+    """Return why a kind cannot be listed."""
+    from koordpy.cluster.errors import NotFound
+
+    return "the cluster has no such resource" if isinstance(error, NotFound) else "no right to list them"
 
 
 async def _all(client: "Client", type_: "type[KubeObject]") -> tuple[list[Any], int]:

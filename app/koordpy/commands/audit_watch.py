@@ -17,7 +17,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, ConnectionFailed, Forbidden, NotFound
 from koordpy.cluster.informers import Informers
 
-from .audit_lists import listed
+from .audit_lists import listed, why_missing
 
 TICK = 0.5
 """Seconds between two looks at what has changed."""
@@ -40,7 +40,8 @@ class Watch:
     def __init__(self, client: Client, recheck: float, tell: Callable[[Finding], None]) -> None:
         self._client, self._tell = client, tell
         self._at_once = recheck == 0
-        self._auditor = Auditor()
+        self._missing: dict[str, str] = {}
+        self._auditor = Auditor(self._missing)
         self._of_nodes, self._of_all = Persisting(recheck), Persisting(recheck)
         self._changed = False
         self.synced = False
@@ -71,9 +72,10 @@ class Watch:
     async def _can_list(self, type_: type[KubeObject]) -> bool:
         try:
             await self._client.list_page(type_, limit=1)
-        except (Forbidden, NotFound):
+        except (Forbidden, NotFound) as error:
             if type_ in (Node, Pod):
                 raise
+            self._missing[type_.__name__] = why_missing(error)
             return False
         return True
 

@@ -33,8 +33,10 @@ async def audit(server: ApiServer, *arguments: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, cli, ["audit", *options])
 
 
-async def add_pod(client: Client, name: str, cpus: str) -> None:
+async def add_pod(client: Client, name: str, cpus: str, **devices: Any) -> None:
     annotations = {extension.ANNOTATION_RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
+    if devices:
+        annotations[extension.ANNOTATION_DEVICE_ALLOCATED] = json.dumps(devices)
     container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     document: dict[str, Any] = {
         "apiVersion": "v1",
@@ -200,6 +202,24 @@ async def test_a_watch_of_clean_books_exits_with_0_also_without_koordinators_kin
             await add_pod(client, "b", "2")
             await asyncio.sleep(1.5)
             assert await ended(process) == (0, [])
+        finally:
+            if process.returncode is None:
+                process.kill()
+        await client.close()
+
+
+async def test_a_watch_knows_no_device_to_miss_where_devices_cannot_be_listed() -> None:
+    async with ApiServer() as server:
+        client = Client(Connection.find(None, None, server.url))
+        await add_node(client)
+        await add_pod(client, "a", "0", gpu=[{"minor": 0, "resources": {extension.GPU_CORE: "100"}}])
+        process = await watching(server, "--recheck", "0")
+        try:
+            assert process.stdout is not None
+            await add_pod(client, "b", "0")
+            first = json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+            assert first["what"] == "CPU 0"
+            assert await ended(process) == (1, [])
         finally:
             if process.returncode is None:
                 process.kill()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from koordpy.api import extension
-from tests.unit.audit.books import findings, held, names, node, only, pod, reservation, topology
+from tests.unit.audit.books import findings, held, names, node, only, pod, report, reservation, topology
 
 CHECK = "node-resources"
 
@@ -49,9 +49,13 @@ def test_pods_that_have_ended_hold_nothing_and_those_being_deleted_still_do() ->
     assert len(findings(node(), pod("a", requests=big), pod("b", requests=big, leaving=True))) == 1
 
 
-def test_more_batch_resources_than_the_node_offers_now_are_a_warning() -> None:
-    found = only(node(**{extension.BATCH_CPU: "1000"}), pod("a", requests={extension.BATCH_CPU: "2000"}))
-    assert found.severity == "warning"
+@pytest.mark.parametrize("offered", [{extension.BATCH_CPU: "1000"}, {}])
+def test_more_batch_resources_than_the_node_offers_now_are_a_note(offered: dict[str, str]) -> None:
+    found = report(node(**offered), pod("a", requests={extension.BATCH_CPU: "2000"}))
+    assert (found.findings, found.warnings, found.exit_code) == ([], 0, 0)
+    [note] = found.notes
+    assert (note.severity, note.what, note.held) == ("note", extension.BATCH_CPU, "2k")
+    assert [str(owner) for owner in note.owners] == ["Pod default/a (2k)"]
 
 
 def test_more_pods_than_a_node_may_run() -> None:

@@ -41,6 +41,16 @@ def test_clean_books_exit_with_0_and_say_what_was_checked(tmp_path: Path) -> Non
     assert done.output.rstrip().endswith("nothing is handed out twice")
 
 
+def test_what_colocation_brings_about_is_printed_and_exits_with_0(tmp_path: Path) -> None:
+    batch = pod("a", "")
+    requests = {extension.BATCH_CPU: "2000"}
+    batch["spec"]["containers"] = [{"name": "main", "resources": {"requests": requests}}]
+    done = run("-f", dumped(tmp_path, batch))
+    assert done.exit_code == 0, done.output
+    assert "more requested than the node offers now" in done.output
+    assert done.output.rstrip().endswith("nothing is handed out twice, 1 note")
+
+
 def test_findings_exit_with_1_and_name_both_owners(tmp_path: Path) -> None:
     done = run("-f", dumped(tmp_path, pod("a", "0"), pod("b", "0-1")))
     assert done.exit_code == 1

@@ -22,7 +22,7 @@ NAME: Final = "node-resources"
 _SHRINKING: Final = frozenset(
     (extension.BATCH_CPU, extension.BATCH_MEMORY, extension.MID_CPU, extension.MID_MEMORY)
 )
-"""What is offered of unused resources, and may become less than pods have."""
+"""What is offered of unused resources, and becomes less than pods have whenever services use more."""
 
 _OF_DEVICES: Final = frozenset(
     (
@@ -94,16 +94,15 @@ def _pods(books: NodeBooks, allocatable: Vector) -> Iterator[Finding]:
 
 
 def _over(books: NodeBooks, name: str, held: int, limit: int | None, owners: list[Owner]) -> Finding:
-    if limit is None:
+    severity, problem = Severity.ERROR, "more requested than the node has"
+    if name in _SHRINKING:
+        severity, problem = Severity.NOTE, "more requested than the node offers now"
+    elif limit is None:
+        severity = Severity.WARNING if is_extended(name) else Severity.ERROR
         problem = "requested, and the node has none"
-    elif name in _SHRINKING:
-        problem = "more requested than the node offers now"
-    else:
-        problem = "more requested than the node has"
-    warns = name in _SHRINKING or (limit is None and is_extended(name))
     return Finding(
         check=NAME,
-        severity=Severity.WARNING if warns else Severity.ERROR,
+        severity=severity,
         node=books.name,
         what=name,
         problem=problem,
