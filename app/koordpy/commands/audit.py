@@ -4,6 +4,7 @@ Exit codes: 0 when the books are clean, 1 with findings, 2 when there is nothing
 """
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ _OUTCOMES = {"done": "green", "nothing to check": "dim", "not possible": "magent
 _MOST_OWNERS = 4
 """Owners of a finding that the table names."""
 _UNUSABLE = 2
+_NUMBER = re.compile(r"(?<=s)es(?= |$)|s(?= on | without |$)")
+"""What makes the name of a count plural: `statuses`, `nodes without zones`."""
 
 
 class Unusable(click.ClickException):
@@ -192,7 +195,9 @@ def show(to: Console, report: "Report") -> None:
         to.print()
     for checked in report.checks:
         outcome = checked.outcome.value
-        counts = ", ".join(f"{number:,} {what}" for what, number in checked.counts.items())
+        counts = ", ".join(
+            counted(number, _NUMBER.sub("", what, count=1), what) for what, number in checked.counts.items()
+        )
         details = "; ".join(part for part in (counts, checked.reason) if part)
         to.print(
             f"{checked.check:<15} [{_OUTCOMES[outcome]}]{outcome}[/]"

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from .options import Failure, output_option
-from .output import Format, emit
+from .output import Format, counted, emit
 from .progress import Progress, lasting
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _percent(part: float, whole: float) -> str:
 def _show(to: "Console", found: "Estimate") -> None:
     from rich.table import Table
 
-    to.print(f"{found.recording}: {found.nodes:,} nodes, {lasting(found.recorded_seconds)} recorded")
+    to.print(f"{found.recording}: {counted(found.nodes, 'node')}, {lasting(found.recorded_seconds)} recorded")
     table = Table(box=None, show_header=False, pad_edge=False)
     offered = found.offered
     of_all = _percent(offered.mean, found.allocatable_cores)

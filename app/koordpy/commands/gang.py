@@ -162,7 +162,8 @@ def show_gang(to: Console, gang: dict[str, Any]) -> None:
         to.print("  gang group:")
         for peer in gang["group"]:
             note = f" [red]{escape(peer['problem'])}[/red]" if peer["problem"] else ""
-            to.print(f"    {escape(peer['gang'])}: {peer['members']} pods, min {peer['minMember']}{note}")
+            pods = counted(peer["members"], "pod")
+            to.print(f"    {escape(peer['gang'])}: {pods}, min {peer['minMember']}{note}")
     if gang["members"]:
         to.print(_members(gang["members"], gang["failure"]))
 

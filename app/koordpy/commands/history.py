@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from koordpy.lib.counting import are, counted
+
 from .gang import show_gang
 from .quota import show_path
 
@@ -80,7 +82,8 @@ def _how(step: dict[str, Any]) -> str:
     refused = ", ".join(f"{plugin} refused {nodes}" for plugin, nodes in step["refusedBy"].items())
     match step["what"]:
         case "filtered":
-            counts = f"{step['feasibleNodes']} of {step['evaluatedNodes']} nodes are feasible"
+            nodes = step["evaluatedNodes"]
+            counts = f"{step['feasibleNodes']} of {counted(nodes, 'node')} {are(nodes)} feasible"
             return f"{counts}: {refused}" if refused else counts
         case "unschedulable":
             return f"{step['message']} [{refused}]" if refused else str(step["message"])

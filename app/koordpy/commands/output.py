@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, cast
 
+from koordpy.lib.counting import counted as counted
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -64,8 +66,3 @@ def fitting(to: "Console", table: "Table", narrow: "Callable[[], Table]") -> "Ta
     """Return a table if the console is wide enough for it, else a narrow one."""
     wide = to.options.update(width=_WIDEST)
     return table if to.measure(table, options=wide).maximum <= to.width else narrow()
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where needed."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

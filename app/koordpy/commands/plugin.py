@@ -8,7 +8,7 @@ from rich.table import Table
 
 from . import plugin_package
 from .options import Failure, output_option
-from .output import Format, emit
+from .output import Format, counted, emit
 
 
 @click.group()
@@ -76,7 +76,7 @@ def measure(name: str, nodes: int, calls: int, output: Format) -> None:
 
     def show(to: Console) -> None:
         table = Table(box=None, padding=(0, 2), pad_edge=True)
-        table.add_column(f"{name}, {nodes:,} nodes")
+        table.add_column(f"{name}, {counted(nodes, 'node')}")
         table.add_column("median, µs", justify="right")
         table.add_column("p99, µs", justify="right")
         for row in rows:

@@ -126,7 +126,7 @@ def _absence(component: str, namespace: str, node: str, others: int) -> str:
     where = f"{namespace}{f' on node {node}' if node else ''}"
     if others:
         return (
-            f"none of the {others} pods of koordpy's {component} in {where} is running: "
+            f"no pod of koordpy's {component} in {where} is running, of {others}: "
             f"kubectl -n {namespace} get pods"
         )
     beside = ""

@@ -188,7 +188,9 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
         to.print(f"  {escape(latest['message'])}")
     for remark in latest.get("remarks", ()):
         to.print(f"  {escape(remark)}")
-    to.print(f"  {latest['feasibleNodes']} of {latest['evaluatedNodes']} evaluated nodes were feasible")
+    evaluated = counted(latest["evaluatedNodes"], "evaluated node")
+    verb = "was" if latest["evaluatedNodes"] == 1 else "were"
+    to.print(f"  {latest['feasibleNodes']} of {evaluated} {verb} feasible")
     for rejection in latest["rejections"]:
         names = ", ".join(rejection["examples"][:3])
         more = ", ..." if rejection["nodes"] > 3 else ""

@@ -18,6 +18,7 @@ from koordpy.api.pods.successor import successor_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.compose.part import Context
 from koordpy.descheduling.proof.trial import MOST_COMPARED, Attempt, Candidate, TrialSession
+from koordpy.lib.counting import counted
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.explain.explained import rejected
 from koordpy.scheduling.explain.what_if import Rehearsal, Trial
@@ -171,4 +172,4 @@ def _reason(trial: Trial, nodes: int) -> str:
         f"{status.plugin or trial.stage} rejects {count} ({status.message})"
         for status, count, _ in rejected(trial.outcome, 0)
     ]
-    return f"of {nodes} nodes " + ", ".join(parts) if parts else f"{trial.stage}: {trial.message}"
+    return f"of {counted(nodes, 'node')} " + ", ".join(parts) if parts else f"{trial.stage}: {trial.message}"

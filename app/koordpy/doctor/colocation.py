@@ -12,6 +12,7 @@ from koordpy.api.slo.colocation_config import ColocationConfig, InvalidStrategy
 from koordpy.cluster.errors import NotFound
 from koordpy.controllers.noderesource.toolkit import is_stale
 from koordpy.features.feature import Part
+from koordpy.lib.counting import are, counted, have
 
 from .finding import Area, Finding
 from .installation import Installation
@@ -85,7 +86,7 @@ async def _without(installation: Installation, place: str) -> AsyncIterator[Find
     if pods:
         yield AREA.warning(
             place,
-            f"colocation is off, though {len(pods)} pods are best-effort (the first: "
+            f"colocation is off, though {counted(len(pods), 'pod')} {are(len(pods))} best-effort (the first: "
             f"{pods[0].metadata.key}): nodes have no batch resources for them",
             'set "enable": true in colocation-config',
         )
@@ -109,9 +110,9 @@ async def _reports(installation: Installation, colocation: ColocationConfig) -> 
         names = ", ".join(sorted(stale)[:_MOST_NAMES]) + (", ..." if len(stale) > _MOST_NAMES else "")
         yield AREA.problem(
             "NodeMetrics",
-            f"{len(stale)} of {nodes} nodes with colocation have no fresh report and so no batch and mid "
-            f"resources: {names}",
+            f"{len(stale)} of {counted(nodes, 'node')} with colocation {have(len(stale))} no fresh report "
+            f"and so no batch and mid resources: {names}",
             "run the node agent (koordpy agent, or koordlet) on them, and look into its log",
         )
     else:
-        yield AREA.ok("NodeMetrics", f"{nodes} nodes with colocation have fresh reports")
+        yield AREA.ok("NodeMetrics", f"{counted(nodes, 'node')} with colocation {have(nodes)} fresh reports")

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from koordpy.compose.extender_certificate import certificate_of
 from koordpy.compose.part import PartError
 from koordpy.lib.certificates import CA_CERT, CLIENT_CERT, CLIENT_KEY
+from koordpy.lib.counting import counted
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Plugin, Preempt
@@ -73,7 +74,10 @@ def check(installation: Installation, scheduler: SchedulerConfiguration) -> Iter
     ]
     yield from found
     if not found:
-        yield AREA.ok("extenders", f"{len(ours)} entries call koordpy as its profiles need it")
+        yield AREA.ok(
+            "extenders",
+            f"koordpy is called as its profiles need it, by {counted(len(ours), 'entry', 'entries')}",
+        )
 
 
 def _is_ours(entry: ExtenderConfig, settings: ExtenderSettings) -> bool:

@@ -20,6 +20,7 @@ from koordpy.api.network_topology import DEFAULT_NAME, ClusterNetworkTopology
 from koordpy.api.pre_enqueue_gates import gate_of, plugins_of
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
+from koordpy.lib.counting import counted
 from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
@@ -78,7 +79,9 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     for finding in findings:
         yield finding
     if not findings:
-        yield AREA.ok("gangs", f"{len(gangs)} gangs have their pods, or wait for them since a short time")
+        yield AREA.ok(
+            "gangs", f"{counted(len(gangs), 'gang')}: all pods are there, or awaited since a short time"
+        )
 
 
 def defaults_of(plugin: Plugin) -> GangDefaults:

@@ -16,6 +16,7 @@ from koordpy.agent.engine.plugins import Installed
 from koordpy.agent.engine.privileges import Held, Missing
 from koordpy.agent.engine.roots import NodeRoots
 from koordpy.api.needs import Privilege, PrivilegeNeed
+from koordpy.lib.counting import counted
 from koordpy.settings import Settings
 
 from .finding import Area, Finding, Report, report
@@ -124,7 +125,7 @@ def _changes(folder: Path) -> Iterator[Finding]:
         yield FILES.ok("undo", f"no agent has changed anything: {folder} has no changes")
         return
     for files, changes in remembered:
-        yield FILES.ok("undo", f"{len(changes)} values below {files.root} can be undone")
+        yield FILES.ok("undo", f"{counted(len(changes), 'value')} below {files.root} can be undone")
         for pause in changes.pauses:
             message = f"{pause} was undone, the agent leaves it alone"
             yield FILES.warning("undo", message, "koordpy qos enable lets the agent write again")

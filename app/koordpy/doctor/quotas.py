@@ -17,6 +17,7 @@ from koordpy.api.resource_amounts import total
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
+from koordpy.lib.counting import counted
 
 from .finding import Area, Finding
 from .installation import Installation
@@ -49,7 +50,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     for finding in findings:
         yield finding
     if not findings:
-        yield AREA.ok("quotas", f"the tree of {len(quotas)} quotas is sound")
+        yield AREA.ok("quotas", f"the tree of {counted(len(quotas), 'quota')} is sound")
 
 
 def examine(

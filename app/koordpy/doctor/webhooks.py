@@ -23,6 +23,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
 from koordpy.lib import certificates
+from koordpy.lib.counting import counted
 from koordpy.lib.http1 import HttpClient, HttpError
 
 from . import failure_policies
@@ -79,7 +80,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
                 place = (service["namespace"], service["name"], service.get("port") or 443)
                 services.setdefault(place, []).append(entry["name"])
         if not any(problem.state.value == "problem" for problem in problems):
-            yield AREA.ok(name, f"registers {len(found)} webhooks")
+            yield AREA.ok(name, f"registers {counted(len(found), 'webhook')}")
         is_answered: bool | None = (
             any((entry.get("clientConfig") or {}).get("url") for entry in found) or None
         )
@@ -289,7 +290,8 @@ async def _reachable(client: Client, namespace: str, name: str, port: int, users
     try:
         service = await client.get_raw(resource_of(Service), namespace, name)
     except NotFound:
-        return AREA.problem(subject, f"does not exist; {len(users)} webhooks are called through it", apply)
+        called = counted(len(users), "webhook")
+        return AREA.problem(subject, f"does not exist; called through it: {called}", apply)
     spec = service.get("spec") or {}
     ports = [item.get("port") for item in spec.get("ports") or []]
     if port not in ports:
@@ -309,7 +311,7 @@ async def _reachable(client: Client, namespace: str, name: str, port: int, users
     if not ready:
         return AREA.problem(
             subject,
-            f"none of the {len(pods)} pods behind it ({labels}) is ready: every webhook call fails",
+            f"no pod behind it ({labels}) is ready, of {len(pods)}: every webhook call fails",
             f"kubectl -n {namespace} get pods -l {labels}; koordpy health in such a pod says what is missing",
         )
-    return AREA.ok(subject, f"{ready} of {len(pods)} pods behind it are ready")
+    return AREA.ok(subject, f"ready pods behind it: {ready} of {len(pods)}")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from koordpy.lib.counting import counted
+
 from .result import Result
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
             place.axis("off")
         first = results[0]
         figure.suptitle(
-            f"{first.scenario} on {first.nodes:,} nodes, seed {first.seed}",
+            f"{first.scenario} on {counted(first.nodes, 'node')}, seed {first.seed}",
             fontsize=14,
         )
         figure.legend(*page.legend(axes.flat[0]), loc="outside lower center", ncols=min(len(results) + 2, 6))

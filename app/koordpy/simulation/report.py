@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from koordpy.lib.counting import counted
+
 from .result import Colocation, Gangs, Result, Spread
 
 _MOST_QUOTAS = 20
@@ -57,7 +59,7 @@ def tables(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, list[st
 def heading(results: Sequence[Result]) -> str:
     """Return what was simulated: how long, on how many nodes."""
     first = results[0]
-    return f"{_time(first.simulated_seconds)} of {first.nodes:,} nodes, seed {first.seed}"
+    return f"{_time(first.simulated_seconds)} of {counted(first.nodes, 'node')}, seed {first.seed}"
 
 
 def _sections(results: Sequence[Result]) -> Iterator[tuple[str, Iterator[_Row]]]:

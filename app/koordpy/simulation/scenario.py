@@ -15,6 +15,7 @@ from koordpy.api import config_document, config_file, config_model, quantity
 from koordpy.api.config_model import ConfigError, ConfigModel
 from koordpy.api.meta import parse_time
 from koordpy.embedded.kubelet.curves import Curve, Interval, Moment
+from koordpy.lib.counting import counted
 
 from .setup import API_VERSION as API_VERSION
 from .setup import SchedulerSetup, Source
@@ -304,7 +305,7 @@ def _check_groups(workloads: Iterable[Workload]) -> None:
         other, expected = counts.setdefault(pods.gang.group, (workload.name, count))
         if count != expected:
             raise ValueError(
-                f"workloads: {workload.name!r} has {count} gangs, {other!r} of the same group "
+                f"workloads: {workload.name!r} has {counted(count, 'gang')}, {other!r} of the same group "
                 f"{pods.gang.group!r} has {expected}"
             )
 

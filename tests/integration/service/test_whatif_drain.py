@@ -97,7 +97,7 @@ async def test_a_budget_refuses_evictions_beyond_what_it_allows(stage: Stage) ->
     found = await drain(stage, "n0")
     refused = {pod["pod"]: pod["evictionRefused"] for pod in found["pods"]}
     assert refused["default/web-0"] == refused["default/yearly"] == ""
-    assert refused["default/web-1"].startswith("PodDisruptionBudget web allows 1 disruptions now")
+    assert refused["default/web-1"].startswith("PodDisruptionBudget web allows 1 disruption now")
     assert (found["refused"], found["placed"]) == (1, 2)
 
 

@@ -36,7 +36,7 @@ def run(*arguments: str, **more: Any) -> Result:
 def test_clean_books_exit_with_0_and_say_what_was_checked(tmp_path: Path) -> None:
     done = run("-f", dumped(tmp_path, pod("a", "0"), pod("b", "1")))
     assert done.exit_code == 0, done.output
-    assert "cpus            done: 1 nodes, 2 CPU sets, 2 CPUs" in done.output
+    assert "cpus            done: 1 node, 2 CPU sets, 2 CPUs" in done.output
     assert "devices         not possible: Device: none in the dump" in done.output
     assert done.output.rstrip().endswith("nothing is handed out twice")
 

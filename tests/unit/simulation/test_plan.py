@@ -174,7 +174,7 @@ def test_pods_of_a_workload_form_gangs_in_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workloads", "told"),
     [
-        ([gangs("a", 1), {**gangs("b", 2), "pods": {**gangs("b", 2)["pods"], "count": 2}}], "has 1 gangs"),
+        ([gangs("a", 1), {**gangs("b", 2), "pods": {**gangs("b", 2)["pods"], "count": 2}}], "has 1 gang,"),
         ([{**gangs("a", 2), "pods": {**gangs("a", 2)["pods"], "count": 3}}], "a multiple of gang.size, 2"),
         ([gangs("a", 2, min=3)], "at most the size, 2"),
     ],

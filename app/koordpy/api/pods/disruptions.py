@@ -8,6 +8,7 @@ from typing import Final
 
 from koordpy.api import label_selector
 from koordpy.api.core import Pod, PodDisruptionBudget
+from koordpy.lib.counting import are, counted
 
 _UNBOUND: Final = ("Succeeded", "Failed", "Pending")
 """Phases of pods that are evicted whatever their budgets say."""
@@ -53,8 +54,10 @@ class Disruptions:
             return None
         if self._left[key] <= 0:
             return (
-                f"PodDisruptionBudget {budget.metadata.name} allows {status.disruptions_allowed} disruptions "
-                f"now, and needs {status.desired_healthy} healthy pods ({status.current_healthy} are)"
+                f"PodDisruptionBudget {budget.metadata.name} allows "
+                f"{counted(status.disruptions_allowed, 'disruption')} now, and needs "
+                f"{counted(status.desired_healthy, 'healthy pod')} "
+                f"({status.current_healthy} {are(status.current_healthy)})"
             )
         self._left[key] -= 1
         return None

@@ -10,6 +10,7 @@ from typing import Final
 from koordpy.api import reservation_annotations
 from koordpy.api.reservation import RESTRICTED, Reservation
 from koordpy.api.scheme import DecodeError
+from koordpy.lib.counting import counted
 
 from ..amounts import nano_text, nanos
 from ..finding import Counts, Finding, Owner, Severity
@@ -54,7 +55,7 @@ def _used_once(reservation: Reservation, owners: Sequence[Holding]) -> Iterator[
             reservation,
             "allocateOnce, and used more than once",
             [Owner(kind=owner.kind, name=owner.name) for owner in owners],
-            held=f"{len(owners)} owners",
+            held=counted(len(owners), "owner"),
             limit="1 owner",
         )
 
@@ -92,8 +93,8 @@ def _status(
             reservation,
             "status.currentOwners lacks owners",
             [Owner(kind=owner.kind, name=owner.name) for owner in missing],
-            held=f"{len(said)} owners",
-            limit=f"{len(here)} owners",
+            held=counted(len(said), "owner"),
+            limit=counted(len(here), "owner"),
             warns=True,
         )
     by_uid = {owner.uid: owner for owner in (*ended, *here)}
@@ -103,21 +104,21 @@ def _status(
             reservation,
             "status.currentOwners has pods that do not use it",
             [Owner(kind="Pod", name=f"{owner.namespace}/{owner.name}") for owner in gone],
-            held=f"{len(said)} owners",
-            limit=f"{len(here)} owners",
+            held=counted(len(said), "owner"),
+            limit=counted(len(here), "owner"),
             warns=True,
         )
     if missing or gone:
         return
-    counted = [by_uid[uid] for uid in sorted(said)]
+    known = [by_uid[uid] for uid in sorted(said)]
     allocated = nanos(reservation.status.allocated)
     for name in reservation.status.allocatable:
-        used = sum(owner.requests.nanos.get(name, 0) for owner in counted)
+        used = sum(owner.requests.nanos.get(name, 0) for owner in known)
         if used != allocated.get(name, 0):
             yield _finding(
                 reservation,
                 "status.allocated is not what its owners request",
-                _requesting(name, counted),
+                _requesting(name, known),
                 what=name,
                 held=nano_text(name, allocated.get(name, 0)),
                 limit=nano_text(name, used),

@@ -16,6 +16,7 @@ from koordpy import data
 from koordpy import settings as process_settings
 from koordpy.api.pod_migration_job import ANNOTATION_EVICT_REASON, SUCCEEDED, PodMigrationJob
 from koordpy.compose.process import Process
+from koordpy.lib.counting import counted
 
 from .access import LOOPBACK
 from .cluster import DemoCluster, DemoFailed
@@ -126,7 +127,7 @@ def show(to: Console, relief: Relief, most: int = 4) -> None:
     """Print the first moves, and the nodes' usage before and after as bars."""
     moves = sorted(relief.moves, key=lambda move: (move.origin, move.pod))
     title = "[bold]What the descheduler did about the hot nodes[/bold]"
-    to.print(f"\n{title}: {len(moves)} pods moved, each to a place that was reserved for it first")
+    to.print(f"\n{title}: {counted(len(moves), 'pod')} moved, each to a place that was reserved for it first")
     for move in moves[:most]:
         to.print(f"  {move.pod}: {move.origin} → {move.target}", highlight=False)
     if len(moves) > most:

@@ -35,6 +35,7 @@ from koordpy.commands import explain as explaining
 from koordpy.commands.debug_client import DEBUG_URL
 from koordpy.compose.parts.admission import AdmissionPart
 from koordpy.lib.clock import SystemClock
+from koordpy.lib.counting import counted
 from koordpy.lib.feature_gates import FeatureGates
 
 from . import accelerators, workload
@@ -181,7 +182,7 @@ class Demo:
         await self.cluster.objects.create(workload.training())
         running = await self._until_running("training", {"trainer"}, workload.TRAINERS)
         nodes = {pod.spec.node_name for pod in running}
-        return f"{len(running)} pods, bound together, on {len(nodes)} nodes"
+        return f"{len(running)} pods, bound together, on {counted(len(nodes), 'node')}"
 
     async def _create_accelerated(self) -> str:
         await self.cluster.objects.create_all(accelerators.nodes())
@@ -260,8 +261,9 @@ class Demo:
             raise DemoFailed(f"{len(hot)} pods went to hot nodes, first {'/'.join(hot[0])}")
         used = Counter(pod.spec.node_name for pod in self._placed.values())
         self._to.print(
-            f"\n[bold]Where the pods went[/bold]\n  {len(self._placed)} pods on {len(used)} of "
-            f"{len(self._nodes) - len(self._hot)} cool nodes, none on the {len(self._hot)} hot ones"
+            f"\n[bold]Where the pods went[/bold]\n  {counted(len(self._placed), 'pod')} on {len(used)} of "
+            f"{counted(len(self._nodes) - len(self._hot), 'cool node')}, none on "
+            f"{counted(len(self._hot), 'hot one')}"
         )
         if not self._placed:
             raise DemoFailed("no pod was bound")

@@ -13,6 +13,7 @@ from typing import Final
 from koordpy.api.core import Pod
 from koordpy.descheduling.interface import EvictingPlugin
 from koordpy.descheduling.metrics import PROOFS
+from koordpy.lib.counting import counted
 
 from .moved_pods import MovedPods
 from .settings import ProofSettings
@@ -127,8 +128,9 @@ class ProfileProof:
             if objection is not None:
                 best = "the best" if len(attempt.names) == 1 else f"one of the {len(attempt.names)} best"
                 return Unproved(
-                    f"it would be scheduled to node {name}, {best} of {attempt.feasible} feasible nodes, and "
-                    f"{plugin.name} would move it again from there: {objection}"[:LONGEST_REASON]
+                    f"it would be scheduled to node {name}, {best} of "
+                    f"{counted(attempt.feasible, 'feasible node')}, and {plugin.name} would move it "
+                    f"again from there: {objection}"[:LONGEST_REASON]
                 )
         return Proof(attempt.best[0].node.metadata.name, attempt.names)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_time
 from koordpy.api.pre_enqueue_gates import gate_of, plugins_of
+from koordpy.lib.counting import counted
 from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome
@@ -148,7 +149,7 @@ class Causes:
         return _cause(
             "WaitsForRetry",
             Certainty.CERTAIN,
-            f"kube-scheduler sent the pod {_counted(life.cycles, 'time')}, last at "
+            f"kube-scheduler sent the pod {counted(life.cycles, 'time')}, last at "
             f"{'-' if last is None else format_time(last.last or last.at)}{told}",
             "kube-scheduler retries when something changes that may help, otherwise after its backoff (1 s "
             "to 10 s) or, unschedulable, after five minutes; fix what the last attempt reports",
@@ -285,7 +286,7 @@ class Causes:
                 Certainty.LIKELY,
                 "koordpy was not called for any pod since "
                 f"{format_time(histories.began)}, but "
-                f"{_counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} were bound "
+                f"{counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} were bound "
                 "meanwhile",
                 "add an `extenders` entry that calls koordpy to that kube-scheduler "
                 "(deploy/scheduler/kube-scheduler-config.yaml; koordpy doctor --scheduler-config FILE)",
@@ -318,10 +319,6 @@ def _all_in_tree(outcome: FilterOutcome) -> bool:
 
 def _cause(cause: str, certainty: Certainty, message: str, fix: str) -> Cause:
     return Cause(cause=cause, certainty=certainty, message=message, fix=fix)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _resources(pod: Pod) -> set[str]:

@@ -19,6 +19,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.quantity import QuantityError
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.device_classes import DeviceClasses
+from koordpy.lib.counting import counted, have
 
 from .cause import Cause, Certainty
 
@@ -314,8 +315,8 @@ def _short_of(cluster: Cluster, type_: str) -> Cause:
         )
     return _unhealthy(reporting, type_, Certainty.CERTAIN) or _certain(
         "DevicesTaken",
-        f"{len(reporting)} nodes have devices of type {type_}, all healthy, and too few of them are free"
-        + _held_for(cluster),
+        f"{counted(len(reporting), 'node')} {have(len(reporting))} devices of type {type_}, all healthy, and "
+        "too few of them are free" + _held_for(cluster),
         "wait until pods with devices end; GET /apis/v1/plugins/DeviceShare/nodeDeviceSummaries shows who "
         "has which",
     )
@@ -369,7 +370,7 @@ def _of_type(device: Device, type_: str) -> list[DeviceInfo]:
 def _without_provider(cluster: Cluster, pod: Pod) -> Cause:
     """Explain a pod that shares a GPU and names the provider of isolation between the sharers."""
     wanted = pod.metadata.labels.get(LABEL_GPU_ISOLATION_PROVIDER, "")
-    have = [
+    having = [
         node.metadata.name
         for node in _known(cluster, Node)
         if node.metadata.labels.get(LABEL_GPU_ISOLATION_PROVIDER) == wanted
@@ -377,7 +378,11 @@ def _without_provider(cluster: Cluster, pod: Pod) -> Cause:
     return _certain(
         "GPUIsolationProviderAbsent",
         f"the pod shares a GPU and must be isolated by {wanted}, which "
-        + (f"{len(have)} nodes have, and they do not suit" if have else "no node has"),
+        + (
+            f"{counted(len(having), 'node')} {have(len(having))}, and none of these suits"
+            if having
+            else "no node has"
+        ),
         f"install {wanted} on nodes and label them {LABEL_GPU_ISOLATION_PROVIDER}={wanted}, or request whole "
         "GPUs",
     )

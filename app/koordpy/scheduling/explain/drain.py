@@ -13,6 +13,7 @@ from koordpy.api.output_model import OutputModel
 from koordpy.api.pods.disruptions import Disruptions
 from koordpy.api.pods.successor import successor_of
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib.counting import counted
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .explained import Rejection, rejected, rejections
@@ -81,7 +82,9 @@ async def drain(profiles: Profiles, cluster: Cluster, node_name: str) -> Drain:
     for pod in leaving:
         if cluster.clock.monotonic() >= until:
             rest = len(leaving) - len(found)
-            notes.append(f"{rest} pods were not tried within {LONGEST:g} s, the time limit of a what-if")
+            notes.append(
+                f"not tried within {LONGEST:g} s, the time limit of a what-if: {counted(rest, 'pod')}"
+            )
             break
         each = _try(profiles, cluster, pod, node_name, placed)
         each.eviction_refused = disruptions.refusal(pod) or ""

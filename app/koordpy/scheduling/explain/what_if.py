@@ -19,6 +19,7 @@ from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
+from koordpy.lib.counting import counted
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.plugin_call import Broken
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
@@ -247,7 +248,7 @@ async def forecast(
     for index, pod in enumerate(pods):
         name, left = pod.metadata.name, len(pods) - index
         if clock.monotonic() >= until:
-            message = f"placed {index} pods in {LONGEST:g} s, the time limit of a what-if"
+            message = f"placed {counted(index, 'pod')} in {LONGEST:g} s, the time limit of a what-if"
             stopped = Stop(
                 pod=name, pods=left, stage="limit", message=message, rejections=[], preemption_might_help=0
             )

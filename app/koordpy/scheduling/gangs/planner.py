@@ -16,6 +16,7 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.counting import counted
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.ranking import AllNodes, Offered
 from koordpy.scheduling.cycle.rankings import Rankings
@@ -121,7 +122,8 @@ class Planner:
             placement.roll_back("the job that the pod belongs to does not fit")
         if failed is None:
             text = (
-                f"all {len(placed)} pods of {job.id} that wait for a node fit, but it needs more than these"
+                f"every pod of {job.id} that waits for a node fits ({len(placed)}), but it needs more than "
+                "these"
             )
             return NoRoom(job, Status.unresolvable(text), first, CycleState(), None)
         pod, why = failed
@@ -261,7 +263,8 @@ def _no_room(job: Job, placed: int, pod: Pod, failed: _Failed) -> Status:
         reason = outcome.message()
     if status.plugin:
         reason = f"{status.plugin}: {reason}"
-    text = f"{placed} of {len(job.pods)} pods of {job.id} fit; pod {pod.metadata.key} does not: {reason}"
+    size = counted(len(job.pods), "pod")
+    text = f"{placed} of {size} of {job.id} fit; pod {pod.metadata.key} does not: {reason}"
     if not (status.is_success or status.is_rejected):
         return Status.failed(text)
     return Status.unresolvable(text)

@@ -12,6 +12,7 @@ from koordpy.api.core import PersistentVolumeClaim, Pod, PodDisruptionBudget, Pr
 from koordpy.api.meta import parse_time
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.toolkit import evictability
+from koordpy.lib.counting import counted
 
 from .args import DefaultEvictorArgs, NoEvictionPolicy, Protection
 
@@ -128,7 +129,11 @@ def _with_replicas(at_least: int, cluster: Cluster) -> Constraint:
         if len(owners) != 1:
             return None
         replicas = len(pods.get(owners[0].uid))
-        return f"its owner has {replicas} pods, minReplicas is {at_least}" if replicas < at_least else None
+        return (
+            f"its owner has {counted(replicas, 'pod')}, minReplicas is {at_least}"
+            if replicas < at_least
+            else None
+        )
 
     return check
 

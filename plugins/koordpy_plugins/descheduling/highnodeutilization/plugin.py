@@ -20,6 +20,7 @@ from koordpy.descheduling.toolkit.node_utilization import (
 from koordpy.descheduling.toolkit.pods import in_namespaces
 from koordpy.descheduling.toolkit.utilization_report import UtilizationReport
 from koordpy.descheduling.upstream_plugin import UpstreamPlugin, in_turns
+from koordpy.lib.counting import counted
 
 from .args import ONLY_THRESHOLDING_RESOURCES, HighNodeUtilizationArgs
 
@@ -75,7 +76,7 @@ class HighNodeUtilization(UpstreamPlugin):
         if not low:
             return "no node is underutilized"
         if low <= self.args.number_of_nodes:
-            return f"{low} underutilized nodes, numberOfNodes is {self.args.number_of_nodes}"
+            return f"{counted(low, 'underutilized node')}, numberOfNodes is {self.args.number_of_nodes}"
         if low == nodes:
             return "all nodes are underutilized"
         return "" if others else "no other node is schedulable"

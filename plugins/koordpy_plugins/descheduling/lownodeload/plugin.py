@@ -187,7 +187,8 @@ class LowNodeLoad(BalancePlugin):
         for node in prod_low:
             self._prod_detectors.reset(node.name)
         if takers <= self.args.number_of_nodes:
-            report.outcome = f"{takers} underutilized nodes, numberOfNodes is {self.args.number_of_nodes}"
+            few = "1 underutilized node" if takers == 1 else f"{takers} underutilized nodes"
+            report.outcome = f"{few}, numberOfNodes is {self.args.number_of_nodes}"
             return
         if takers == len(members):
             report.outcome = "all nodes are underutilized"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from koordpy.api import node_affinity
 from koordpy.api.core import Pod
 from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.lib.counting import counted
 
 from .classification import is_over
 from .totals import Amounts
@@ -70,7 +71,7 @@ class Targets:
         told = ", ".join(f"{nodes} {reason}" for reason, nodes in reasons.most_common())
         checked = len(self._nodes[:MOST_EXPLAINED])
         of = "" if checked == len(self._nodes) else f" (of the first {checked})"
-        return f"it fits none of {len(self._nodes)} underutilized nodes{of}: {told}"
+        return f"it fits none of {counted(len(self._nodes), 'underutilized node')}{of}: {told}"
 
     def _candidates(self, pod: Pod, used: Amounts) -> Iterator[int]:
         """The rows that a pod may fit, in order; a superset of those that it fits."""

@@ -13,6 +13,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.toolkit import evictability
 from koordpy.descheduling.toolkit.controller_finder import ControllerFinder, Unresolved
+from koordpy.lib.counting import counted
 
 from .args import RESERVATION_FIRST, EvictionGate, MigrationControllerArgs
 from .evictor_filter import constraints
@@ -150,8 +151,8 @@ class MigrationFilters:
         if self.args.skip_check_expected_replicas or replicas not in (1, migrating, unavailable):
             return None
         return (
-            f"{owner.kind} {owner.name} expects {replicas} replicas, of which {migrating} may be migrating "
-            f"and {unavailable} unavailable: none would be left"
+            f"{owner.kind} {owner.name} expects {counted(replicas, 'replica')}, of which {migrating} may be "
+            f"migrating and {unavailable} unavailable: none would be left"
         )
 
     def _per_workload(self, pod: Pod, jobs: JobTable) -> str | None:

@@ -10,6 +10,7 @@ from koordpy.descheduling.interface import SUCCESS, Handle, Status
 from koordpy.descheduling.toolkit import container_states
 from koordpy.descheduling.upstream_plugin import UpstreamPlugin, in_turns, selects
 from koordpy.lib import go_sort
+from koordpy.lib.counting import counted
 
 from .args import RemovePodsHavingTooManyRestartsArgs
 
@@ -40,7 +41,8 @@ class RemovePodsHavingTooManyRestarts(UpstreamPlugin):
             go_sort.sort(chosen, lambda first, second: first[0] > second[0])
             for restarts, pod in chosen:
                 await self.evict(
-                    pod, f"its containers restarted {restarts} times, podRestartThreshold is {least}"
+                    pod,
+                    f"its containers restarted {counted(restarts, 'time')}, podRestartThreshold is {least}",
                 )
         return SUCCESS
 

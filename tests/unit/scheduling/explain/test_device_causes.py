@@ -48,7 +48,7 @@ def test_nodes_with_unhealthy_devices_of_the_type_are_named() -> None:
 
 def test_healthy_devices_are_taken() -> None:
     [cause] = found(NO_GPUS, device("a", True), device("b", False, type_="rdma"))
-    assert (cause.cause, cause.message[:7]) == ("DevicesTaken", "1 nodes")
+    assert (cause.cause, cause.message[:10]) == ("DevicesTaken", "1 node has")
     assert "about to be bound" not in cause.message
 
 
@@ -65,7 +65,7 @@ def test_pods_that_hold_devices_and_are_not_bound_yet_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "part"), [(("HAMi-core", ""), "1 nodes have"), (("", "other"), "no node has")]
+    ("nodes", "part"), [(("HAMi-core", ""), "1 node has"), (("", "other"), "no node has")]
 )
 def test_an_absent_provider_of_isolation_is_named(nodes: tuple[str, str], part: str) -> None:
     name = "koordinator.sh/gpu-isolation-provider"

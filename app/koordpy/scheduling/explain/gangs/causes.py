@@ -6,6 +6,7 @@ from typing import Final
 from koordpy.api.core import Pod
 from koordpy.api.gang.kubernetes_group import group_name
 from koordpy.api.gang.membership import ANNOTATION_SCHEDULED_BY, LABEL_POD_GROUP, gang_name
+from koordpy.lib.counting import counted
 from koordpy.scheduling.explain.cause import Cause, Certainty
 
 from .report import GangReport
@@ -39,8 +40,9 @@ def gang_causes(pod: Pod, gang: GangReport) -> Iterator[Cause]:
             missing = gang.min_member - size.members
             yield _certain(
                 "GangIncomplete",
-                f"gang {gang.gang} has {size.members} of at least {gang.min_member} pods: none of them is "
-                f"scheduled until {_more(missing)} {'exists' if missing == 1 else 'exist'}",
+                f"gang {gang.gang} has {size.members} of at least {counted(gang.min_member, 'pod')}: none of "
+                f"them is scheduled until {counted(missing, 'more pod')} "
+                f"{'exists' if missing == 1 else 'exist'}",
                 "see why the controller does not create them (quotas of namespaces, webhooks), or lower "
                 f"{_minimum(gang)}",
             )
@@ -60,7 +62,7 @@ def gang_causes(pod: Pod, gang: GangReport) -> Iterator[Cause]:
         own = gang.failed_member == pod.metadata.key
         yield _certain(
             "GangMemberFailed",
-            f"gang {gang.gang} needs {_pods(gang.min_member)} at once, and "
+            f"gang {gang.gang} needs {counted(gang.min_member, 'pod')} at once, and "
             f"{'this pod' if own else f'its pod {gang.failed_member}'} has no node: {gang.failure}",
             "free what is short, or lower the requests or the minimum of the gang"
             if own
@@ -102,7 +104,7 @@ def _waiting(pod: Pod, gang: GangReport) -> Iterator[Cause]:
     released = "" if gang.mode == "NonStrict" else "; when the time is over all are released, and tried again"
     yield _certain(
         "GangWaits",
-        f"{here} in Permit until {_more(size.needed)} of gang {gang.gang} have nodes{until}: "
+        f"{here} in Permit until {counted(size.needed, 'more pod')} of gang {gang.gang} have nodes{until}: "
         f"{size.waiting} of {gang.min_member} wait, without {named}{more}",
         f"koordpy why shows what each of those lacks{released}",
     )
@@ -122,14 +124,6 @@ def _planned(pod: Pod, gang: GangReport) -> Iterator[Cause]:
 
 def _minimum(gang: GangReport) -> str:
     return "minMember of the PodGroup" if gang.written_as == "PodGroup" else "the minimum of the gang"
-
-
-def _pods(number: int) -> str:
-    return f"{number} pod" if number == 1 else f"{number} pods"
-
-
-def _more(number: int) -> str:
-    return f"{number} more pod" if number == 1 else f"{number} more pods"
 
 
 def _certain(cause: str, message: str, fix: str) -> Cause:

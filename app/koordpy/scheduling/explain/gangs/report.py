@@ -9,6 +9,7 @@ from koordpy.api.gang.membership import gang_id
 from koordpy.api.gang.settings import ONLY_WAITING, WAITING_AND_RUNNING, GangSource
 from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib.counting import counted
 from koordpy.scheduling.explain.history import Histories, unscheduled
 from koordpy.scheduling.explain.plugin_services import PluginServices
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
@@ -248,7 +249,7 @@ def _peer(name: str, summary: GangSummary | None) -> GangPeer:
     if not summary.has_gang_init:
         problem = "has no PodGroup, and no pod with a valid minimum"
     elif members < summary.min_required_number:
-        problem = f"has {members} of {summary.min_required_number} pods"
+        problem = f"has {members} of {counted(summary.min_required_number, 'pod')}"
     return GangPeer(gang=name, min_member=summary.min_required_number, members=members, problem=problem)
 
 

@@ -332,7 +332,7 @@ async def test_a_pod_must_fit_a_target_with_those_before_it() -> None:
     await moved(evictions, source, usage({"cpu": 1000}, "n2"))
     assert evictions.names == ["x", "z"]
     assert evictions.skipped == {
-        "y": "it fits none of 1 underutilized nodes: "
+        "y": "it fits none of 1 underutilized node: "
         "1 above the high threshold of cpu with it and earlier candidates"
     }
 

@@ -224,7 +224,7 @@ async def test_a_gang_that_counts_waiting_pods_alone_is_planned_whole_again() ->
     names = gangs.create("g", range(2), 2, **policy)
     await asyncio.gather(*(gangs.bind(name, gangs.node_for(name)) for name in names))
     late = gangs.create("g", [2], 2, **policy)
-    assert gangs.why_not(late[0]).startswith("all 1 pods of default/g that wait for a node fit")
+    assert gangs.why_not(late[0]).startswith("every pod of default/g that waits for a node fits (1)")
     late += gangs.create("g", [3], 2, **policy)
     binds = [gangs.bind(name, gangs.node_for(name)) for name in late]
     assert await asyncio.gather(*binds) == ["", ""]
