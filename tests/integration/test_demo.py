@@ -21,6 +21,7 @@ from koordpy.api.pod_migration_job import PodMigrationJob
 from koordpy.api.scheme import Resource
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
+from koordpy.commands.demo import story
 from koordpy.commands.demo.access import Endpoints, kubeconfig_path, port_or_any
 from koordpy.commands.demo.cluster import DemoCluster, DemoFailed, DemoOptions
 from koordpy.commands.demo.story import Demo
@@ -158,7 +159,8 @@ async def test_it_runs_with_the_users_configuration(tmp_path: Path) -> None:
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "profiles": [
-            {"schedulerName": name, "plugins": {"filter": fit}} for name in ("koord-scheduler", "mine")
+            {"schedulerName": name, "plugins": {"filter": fit}}
+            for name in ("default-scheduler", "koord-scheduler", "mine")
         ],
     }
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(profiles))
@@ -186,6 +188,55 @@ async def test_it_runs_with_the_users_configuration(tmp_path: Path) -> None:
                 await asyncio.sleep(0.1)
         assert {decision["profile"] for decision in answer.json()} == {"mine"}
     assert "With this configuration: " in to.getvalue()
+
+
+async def test_profiles_that_leave_pods_of_the_demo_out_are_an_error_at_once(tmp_path: Path) -> None:
+    profiles = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "mine"}],
+    }
+    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(profiles))
+    async with AsyncExitStack() as stack:
+        chosen = options(tmp_path, scheduler_config=str(tmp_path / "profiles.yaml"))
+        with pytest.raises(DemoFailed, match=r"default-scheduler, koord-scheduler too; it has mine$"):
+            await Demo(Console(file=io.StringIO()), chosen, tmp_path, stack).tell()
+
+
+async def test_it_says_what_it_waits_for_and_ends_where_no_pod_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(story, "QUIET_SECONDS", 0.5)
+    monkeypatch.setattr(story, "CUSTOM_WAIT_SECONDS", 1.5)
+    args = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "NodeAffinityArgs",
+        "addedAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "absent", "operator": "Exists"}]}]
+            }
+        },
+    }
+    profiles = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": name,
+                "plugins": {"filter": {"enabled": [{"name": "NodeAffinity"}]}},
+                "pluginConfig": [{"name": "NodeAffinity", "args": args}],
+            }
+            for name in ("default-scheduler", "koord-scheduler")
+        ],
+    }
+    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(profiles))
+    to = io.StringIO()
+    async with AsyncExitStack() as stack:
+        chosen = options(tmp_path, scheduler_config=str(tmp_path / "profiles.yaml"))
+        demo = Demo(Console(file=to, width=200), chosen, tmp_path, stack)
+        with pytest.raises(DemoFailed, match=r"^0 of 4 pods of crunch run after \d+ s"):
+            await demo.tell()
+    assert re.search(r"0 of 4 pods of crunch run after \d+ s.* \(for 1.5 s at most\)\n", to.getvalue())
 
 
 async def test_a_chosen_port_that_is_taken_is_an_error(tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ _WEBHOOK_HOST: Final = "localhost"
 
 _READY_SECONDS: Final = 60.0
 
+SCHEDULER_NAMES: Final = ("default-scheduler", "koord-scheduler")
+"""The schedulerNames of the demo's pods."""
+
 _SCHEDULER_CONFIG = {"full": "kube-scheduler-config.yaml", "light": "kube-scheduler-config-light.yaml"}
 
 
@@ -123,6 +126,7 @@ class DemoCluster:
         self.process = Process(settings, parts)
         self._stack.push_async_callback(self.process.stop)
         await self.process.start()
+        self._require_profiles(settings)
         await self.process.wait_ready(_READY_SECONDS)
         await self._schedule()
         return "webhook configurations with a fresh CA, extender in the scheduler's configuration"
@@ -183,6 +187,16 @@ class DemoCluster:
             "extender": {"schedulerConfig": options.scheduler_config},
         }
         return process_settings.load(options.config, chosen, defaults=own)
+
+    def _require_profiles(self, settings: Settings) -> None:
+        """Raise DemoFailed where no profile schedules pods of the demo, which would be pending for good."""
+        known = sorted(self.process.part(ExtenderPart).profiles.frameworks)
+        missing = [name for name in SCHEDULER_NAMES if name not in known]
+        if missing:
+            raise DemoFailed(
+                f"{settings.extender.profiles_file}: the demo's pods need profiles for the schedulerNames "
+                f"{', '.join(missing)} too; it has {', '.join(known)}"
+            )
 
     async def _schedule(self) -> None:
         """Run the embedded scheduler with the shipped configuration, which calls the extender."""

@@ -103,9 +103,14 @@ class Relief:
                 return jobs
             if time.monotonic() > deadline:
                 waits = next((job for job in jobs if job.is_unfinished), None)
-                told = f"{len(still)} of {len(self._hot)} hot nodes are hot after {self._within:g} s"
+                told = (
+                    f"{len(still)} of {counted(len(self._hot), 'hot node')} stay hot for {self._within:g} s"
+                )
                 if waits is not None:
-                    told += f", and pod {waits.pod_key} is being migrated: {waits.status.message}"
+                    why = waits.status.message or waits.status.phase or "not begun yet"
+                    told += f", and pod {waits.pod_key} is being migrated: {why}"
+                elif not jobs:
+                    told += ", and the descheduler moves no pod"
                 raise DemoFailed(told)
             await asyncio.sleep(_PAUSE)
 

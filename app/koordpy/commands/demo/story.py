@@ -50,6 +50,8 @@ HOT_ABOVE = 0.65
 WAIT_SECONDS = 60.0
 CUSTOM_WAIT_SECONDS = 15.0
 """How long pods may wait where the user's configuration decides: it may leave them pending on purpose."""
+QUIET_SECONDS = 3.0
+"""How long a step waits before it says what for."""
 
 
 def run(to: Console, options: DemoOptions, *, leave: bool, endpoints: Path | None = None) -> None:
@@ -114,8 +116,14 @@ class Demo:
         await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
         await self._step("The SLO controllers turn usage into batch resources", self._offer_batch_resources)
         await self._step("Pods are created", self._create_pods)
-        await self._step("A gang is created, under a quota", self._create_gang)
-        await self._step("Nodes with GPUs join, and pods share them", self._create_accelerated)
+        for title, step in (
+            ("A gang is created, under a quota", self._create_gang),
+            ("Nodes with GPUs join, and pods share them", self._create_accelerated),
+        ):
+            try:
+                await self._step(title, step)
+            except DemoFailed as failed:
+                self._leave_out(failed)
         self._to.print()
         for show in (
             self._show_offer,
@@ -128,10 +136,14 @@ class Demo:
             try:
                 await show()
             except DemoFailed as failed:
-                if self._insists:
-                    raise
-                self._to.print(f"[yellow]With this configuration:[/] {escape(str(failed))}")
+                self._leave_out(failed)
         self._to.print(f"\n[bold green]The whole demo took {time.perf_counter() - self._began:.1f} s.[/]")
+
+    def _leave_out(self, failed: DemoFailed) -> None:
+        """Go on without what did not happen, where that may be how the user wants it. Raises `failed`."""
+        if self._insists:
+            raise failed
+        self._to.print(f"[yellow]With this configuration:[/] {escape(str(failed))}", soft_wrap=True)
 
     async def _step(self, title: str, step: Callable[[], Any]) -> None:
         with self._to.status(title) if self._to.is_terminal else nullcontext():
@@ -196,8 +208,10 @@ class Demo:
         """Return the pods with one of these labels `app` once so many run.
 
         With the user's configuration, which may leave pods pending on purpose, those that run after a while.
+        Raises DemoFailed if too few run.
         """
-        deadline = time.monotonic() + (WAIT_SECONDS if self._insists else CUSTOM_WAIT_SECONDS)
+        began, within = time.monotonic(), WAIT_SECONDS if self._insists else CUSTOM_WAIT_SECONDS
+        named, told = ", ".join(sorted(apps)), False
         while True:
             pods = [
                 pod
@@ -207,11 +221,19 @@ class Demo:
             running = [pod for pod in pods if pod.status.phase == "Running"]
             if len(running) >= count:
                 return running
-            if time.monotonic() > deadline:
-                if not self._insists:
-                    return running
-                named = ", ".join(sorted(apps))
-                raise DemoFailed(f"{len(running)} of {count} pods of {named} run after {WAIT_SECONDS:g} s")
+            waited = time.monotonic() - began
+            if waited > min(QUIET_SECONDS, within):
+                so_far = f"{len(running)} of {count} pods of {named} run after {waited:.0f} s"
+                waits = next((pod for pod in pods if not pod.spec.node_name), None)
+                if waits is not None:
+                    so_far += f"; pod {waits.metadata.key} is pending{_reason(waits)}"
+                if not told:
+                    told = True
+                    self._to.print(f"  {escape(so_far)} (for {within:g} s at most)", soft_wrap=True)
+                if waited > within:
+                    if running and not self._insists:
+                        return running
+                    raise DemoFailed(so_far)
             await asyncio.sleep(0.1)
 
     # --- results -----------------------------------------------------------------------------------
@@ -234,7 +256,9 @@ class Demo:
             raise DemoFailed(f"the webhook changed nothing in pod {'/'.join(key)}")
         stored = self._placed.get(key)
         if stored is None:
-            raise DemoFailed(f"pod {'/'.join(key)} is pending{await self._why_pending(*key)}")
+            raise DemoFailed(
+                f"pod {'/'.join(key)} is pending{_reason(await self.cluster.client.get(Pod, *key))}"
+            )
         if stored.metadata.labels.get("koordinator.sh/qosClass") != "BE" or stored.spec.priority != 5000:
             raise DemoFailed(f"pod {'/'.join(key)} does not have what its profile sets")
         explained = explain(self._chain_of_its_own(), _defaulted(document))
@@ -242,12 +266,6 @@ class Demo:
             raise DemoFailed(f"the explanation for pod {'/'.join(key)} differs from what the webhook did")
         self._to.print("[bold]What admission changed in one of them[/bold]")
         explaining.show(self._to, [explained])
-
-    async def _why_pending(self, namespace: str, name: str) -> str:
-        """Return the scheduler's reason, with a colon before it; empty where there is none yet."""
-        pod = await self.cluster.client.get(Pod, namespace, name)
-        told = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.message]
-        return f": {told[0]}" if told else ""
 
     def _chain_of_its_own(self) -> Chain:
         """Return a second copy of the service's admission chain, so that explaining leaves no history."""
@@ -370,6 +388,12 @@ class Demo:
         if answer.status_code != 200:
             raise DemoFailed(f"GET {path} answered {answer.status_code}: {answer.text[:200]}")
         return answer.json()
+
+
+def _reason(pod: Pod) -> str:
+    """Return why a pod has no node, with a colon before it; empty where the scheduler has not said so yet."""
+    told = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.message]
+    return f": {told[0]}" if told else ""
 
 
 def _defaulted(document: dict[str, Any]) -> dict[str, Any]:
