@@ -20,6 +20,7 @@ from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code
 from koordpy.simulation.inprocess import ServerChannel
+from koordpy_plugins.scheduling.reservation.attempt.prepared import PREPARED
 from koordpy_plugins.scheduling.reservation.commit.users import ReservationUsers
 from tests.unit.scheduling.worlds import NOW, node, pod, pod_document, world
 
@@ -128,7 +129,10 @@ class TestScore:
         some = outcome.kept.subset(np.array([False, True, True]))
         scores, status = scene.framework.run_score(state, wanted, some)
         assert scores is not None, status
-        assert scores.by_plugin["Reservation"].tolist() == ([0, 100] if changed else [100, 100])
+        prepared = state.read(PREPARED)
+        assert prepared is not None
+        nominated = {info.name for info in prepared.nominated_reservations.infos}
+        assert nominated == ({"r3"} if changed else {"r2", "r3"})
 
     def test_pods_without_reservations_score_nothing(self) -> None:
         scene = Scene([node(f"n{i}", cpu="10") for i in (1, 2)], [reservation("r"), user("a", "r")])
