@@ -46,29 +46,16 @@ class Matches(Mapping[int, NodeMatch]):
         self.hypothetical = hypothetical or HypotheticalReservations()
         """Reservations that differ in this what-if."""
         self._matchable, self._version = matchable, matchable.version
-        rows = matchable.row[slots]
-        if len(slots) > 1:
-            order = np.argsort(rows, kind="stable")
-            slots, rows = slots[order], rows[order]
-        self.slots: Int64 = slots
+        ordered = sorted(slots.tolist(), key=matchable.keys.__getitem__)
+        self.slots: Int64 = np.array(ordered, np.int64)
         """(k,) the matched reservations, by row, then name."""
-        self.rows: Int64 = rows
+        self.rows: Int64 = matchable.row[self.slots]
         """(k,) their nodes."""
-        self.infos: list[ReservationInfo] = [matchable.info(slot) for slot in self.slots.tolist()]
+        self.infos: list[ReservationInfo] = [matchable.info(slot) for slot in ordered]
         """The same as objects."""
-        if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
-            self._sort_by_name()
         self.candidates: Mapping[int, NodeMatch] = candidates or {}
         """The nodes with running pods that a Reservation may take over."""
         self._known: dict[int, NodeMatch] = dict(self.candidates)
-
-    def _sort_by_name(self) -> None:
-        names = [info.name for info in self.infos]
-        order = [
-            index for _, _, index in sorted(zip(self.rows.tolist(), names, range(len(names)), strict=True))
-        ]
-        self.slots = self.slots[order]
-        self.infos = [self.infos[index] for index in order]
 
     @property
     def current(self) -> Bool:

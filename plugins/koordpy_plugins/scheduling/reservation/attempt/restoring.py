@@ -97,4 +97,4 @@ class Restoring:
         return slots[~np.isin(slots, prepared.matches.slots)]
 
     def _nodes(self, rows: Int64) -> NodeSet:
-        return NodeSet(self._table, [self._table.name_of(row) for row in rows.tolist()], rows)
+        return NodeSet.of_rows(self._table, rows)

@@ -57,6 +57,8 @@ class MatchableReservations:
         width = len(table.resources)
         self.row: Int64 = np.full(capacity, -1, np.int64)
         """The row of the node, -1 if it is not known."""
+        self.keys: list[tuple[int, str]] = [(-1, "")] * capacity
+        """What orders slots: the row, then the name."""
         self.held: Int64 = np.zeros((capacity, width), np.int64)
         """(slots, resources) what it takes of its node while no pod uses it; `pods` is 1."""
         self.held_nonzero: Int64 = np.zeros((capacity, 2), np.int64)
@@ -105,7 +107,7 @@ class MatchableReservations:
 
     def in_order(self, slots: Iterable[int]) -> Int64:
         """(k,) slots in use, by row, then name."""
-        return np.array(sorted(slots, key=lambda slot: (self.row[slot], self.info(slot).name)), np.int64)
+        return np.array(sorted(slots, key=self.keys.__getitem__), np.int64)
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the arrays say of each reservation, by UID."""
@@ -127,7 +129,7 @@ class MatchableReservations:
         """Take a reservation out, if it is there."""
         slot = self._slots.pop(uid, None)
         if slot is not None:
-            self.infos[slot] = None
+            self.infos[slot], self.keys[slot] = None, (-1, "")
             self.version += 1
             self.row[slot] = -1
             self._free.append(slot)
@@ -140,7 +142,7 @@ class MatchableReservations:
                 self._grow()
             slot = self._slots[info.uid] = self._free.pop()
             self.version += 1
-        self.row[slot] = row
+        self.row[slot], self.keys[slot] = row, (row, info.name)
         if self.infos[slot] is info and self._revisions[slot] == info.revision:
             return slot
         self.decisions[slot] = {}
@@ -216,7 +218,8 @@ class MatchableReservations:
         return result
 
     def _lose_row(self, row: int) -> None:
-        self.row[self.row == row] = -1
+        for slot in np.flatnonzero(self.row == row).tolist():
+            self.row[slot], self.keys[slot] = -1, (-1, self.keys[slot][1])
 
     def _widen(self) -> None:
         missing = len(self._table.resources) - self.held.shape[1]
@@ -229,6 +232,7 @@ class MatchableReservations:
     def _grow(self) -> None:
         old = len(self.infos)
         self.infos.extend([None] * old)
+        self.keys.extend([(-1, "")] * old)
         self.decisions.extend({} for _ in range(old))
         self._revisions.extend([0] * old)
         self._free = list(range(2 * old - 1, old - 1, -1))
