@@ -55,7 +55,7 @@ class NodeSet:
     overlay: Overlay | None = None
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.rows)
 
     def subset(self, keep: Bool) -> "NodeSet":
         """Return the nodes where `keep` (n,) is true."""

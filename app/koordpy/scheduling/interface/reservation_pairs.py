@@ -13,6 +13,7 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib import runs
 
 from .node_info import NodeInfo
 from .reservation_info import ReservationInfo
@@ -60,7 +61,7 @@ class ReservationPairs:
     @property
     def first(self) -> Int64:
         """(g,) the positions at which the pairs of each node begin."""
-        return np.flatnonzero(np.diff(self.at, prepend=-1))
+        return runs.starts(self.at)
 
     def by_node(self) -> Iterator["ReservationPairs"]:
         """Yield the pairs of each of the nodes, also of those that have none."""

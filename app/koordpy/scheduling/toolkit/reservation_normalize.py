@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from koordpy.cluster.columns import Int64
+from koordpy.lib import runs
 from koordpy.scheduling.interface import MAX_NODE_SCORE
 
 
@@ -23,7 +24,7 @@ def normalize_of_nodes(
     if not len(scores):
         return scores
     largest = np.maximum(np.maximum.reduceat(scores, first), 0)
-    largest = np.repeat(largest, np.diff(first, append=len(scores)))
+    largest = np.repeat(largest, runs.sizes(first, len(scores)))
     scaled = np.sign(scores) * (np.abs(scores) * highest // np.maximum(largest, 1))  # truncate toward zero
     if reverse:
         return highest - np.where(largest == 0, 0, scaled)

@@ -107,16 +107,17 @@ def of_pairs(
 
     Most reservations hold neither CPUs nor resources of NUMA nodes; nodes with these alone are left out.
     """
+    names = list(matched.nodes.names)
+    allocations = list(map(ledger.node, names))
     holding: dict[int, tuple[list[ReservationInfo], list[ReservationInfo]]] = {}
-    names = matched.nodes.names
     for kind, pairs in enumerate((matched, unmatched)):
         for at, info in zip(pairs.at.tolist(), pairs.reservations, strict=True):
-            if ledger.has(names[at], info.pod.metadata.uid):
+            held = allocations[at]
+            if held is not None and held.get(info.pod.metadata.uid) is not None:
                 holding.setdefault(at, ([], []))[kind].append(info)
     found = {}
     for at in sorted(holding):
-        held = ledger.node(names[at])
-        for_pod, others = (of_reservations(infos, held) for infos in holding[at])
+        for_pod, others = (of_reservations(infos, allocations[at]) for infos in holding[at])
         if for_pod or others:
             found[names[at]] = NodeReusable.of(for_pod, others)
     return found

@@ -97,12 +97,8 @@ class CPULedger(DerivedState):
 
         It is the ledger's own and must not be changed.
         """
-        return self._allocations.get(node_name) if self.options(node_name).is_valid else None
-
-    def has(self, node_name: str, uid: str) -> bool:
-        """Return whether `node` shows that a pod or Reservation has anything."""
         known = self._allocations.get(node_name)
-        return known is not None and known.get(uid) is not None and self.options(node_name).is_valid
+        return known if known is not None and self.options(node_name).is_valid else None
 
     # --- what scheduling changes -----------------------------------------------------------------
 
