@@ -266,7 +266,8 @@ async def test_a_debug_api_that_authenticates_needs_a_token(site: Site, tmp_path
 async def test_commands_about_descheduling_ask_the_worker(
     site: Site, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debug_client, "WORKER_URL", f"http://127.0.0.1:{free_port()}")
+    for default in ("DEBUG_URL", "WORKER_URL"):
+        monkeypatch.setattr(debug_client, default, f"http://127.0.0.1:{free_port()}")
     found = await site.run(*words)
     assert "no pod of koordpy's worker in koordinator-system" in found.output
     await site.replica("worker-a")
