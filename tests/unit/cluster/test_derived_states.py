@@ -144,9 +144,9 @@ def reserve_in_quota(trees: QuotaTrees, rng: Random) -> Undo:
         return None
     if rng.random() < 0.5:
         trees.charge(pod)
-        return lambda: void(trees.discharge(pod.metadata.uid))
+        return lambda: trees.discharge(pod.metadata.uid)
     trees.reserve(pod)
-    return lambda: void(trees.unreserve(pod))
+    return lambda: trees.unreserve(pod)
 
 
 def reserve_devices(ledger: DeviceLedger, rng: Random) -> Undo:

@@ -86,8 +86,8 @@ class ClusterEvents:
         self._wake.set()
 
     def move_all(self, event: ClusterEvent) -> None:
-        """Give every pod that did not fit another chance, as a plugin wishes."""
-        self._queue.move_all()
+        """Give every pod that did not fit another chance, but not the one that gave back what it had."""
+        self._queue.move_all(but=event.gone_pod)
         self._wake.set()
 
     def _placed(self) -> None:

@@ -404,7 +404,7 @@ class Scheduler:
             anything_helps=anything_helps,
         )
         if freed:
-            self.queue.move_all(but=uid if status.is_rejected else "")
+            attempt.framework.handle.gave_back(pod)
         self._wake.set()
         if not known:
             return

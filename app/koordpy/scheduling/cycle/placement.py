@@ -52,6 +52,7 @@ class Placement:
         "_bound",
         "_marks",
         "_nominated",
+        "_reserved",
         "_unreserve",
         "_waiting",
         "_writing",
@@ -76,6 +77,7 @@ class Placement:
         self._unreserve = False
         """Whether plugins may have allocated something."""
         self._assumed = False
+        self._reserved = False
         self._waiting: WaitingPod | None = None
         self._writing = False
         self._marks: Marks | None = None
@@ -97,6 +99,11 @@ class Placement:
     def is_waiting(self) -> bool:
         """Whether the pod waits in Permit."""
         return self._waiting is not None
+
+    @property
+    def was_reserved(self) -> bool:
+        """Whether Reserve has succeeded; it may be reverted by now."""
+        return self._reserved
 
     @property
     def waits(self) -> Mapping[str, float]:
@@ -142,7 +149,9 @@ class Placement:
         self._assumed = True
         handle.nominator.delete(uid)
         self._unreserve = True
-        return framework.run_reserve(self.state, pod, self.node_name)
+        status = framework.run_reserve(self.state, pod, self.node_name)
+        self._reserved = status.is_success
+        return status
 
     def permit(self) -> Status:
         """Run Permit: return Success, Wait or a failure. After Wait, `allowed` returns the final answer.

@@ -47,6 +47,11 @@ class _Counted:
     ahead: Ahead | None
     """None if only plugins with `TentativeReserve` count the pod."""
 
+    @property
+    def node_name(self) -> str:
+        """The node that is reserved, empty if none is."""
+        return "" if self.ahead is None else self.ahead.placement.node_name
+
 
 class TentativeReserves:
     """The pods of a process that have found a node and are not being bound yet, by UID, the oldest first."""
@@ -59,6 +64,8 @@ class TentativeReserves:
         self._budget = ByteBudget("tentative reserves", MAX_BYTES)
         self._timer: asyncio.TimerHandle | None = None
         self._term = 0
+        self._again: _Counted | None = None
+        """How the pod was counted of which a new attempt has begun."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -68,7 +75,7 @@ class TentativeReserves:
         plugins = framework.tentative
         if not plugins:
             return
-        self.unreserve(pod.metadata.uid)
+        self._release(pod.metadata.uid, "it is counted anew")
         for name, plugin in plugins:
             with suppress(Broken):  # logged; Reserve validates the pod in any case
                 call(state, "TentativeReserve", name, plugin.reserve_tentatively, state, pod)
@@ -103,10 +110,30 @@ class TentativeReserves:
         return known.ahead
 
     def unreserve(self, uid: str, why: str = "its bind call has not come") -> None:
-        """Stop counting a pod, if it is counted, and release what is reserved for it."""
+        """Stop counting a pod, if it is counted, release what is reserved for it, and retry other pods."""
+        known = self._release(uid, why)
+        if known is not None:
+            known.framework.handle.gave_back(known.pod)
+
+    def begin_again(self, uid: str) -> None:
+        """Do the same as a new attempt of the pod begins; other pods are retried by `ended`, if at all."""
+        self._again = self._release(uid, "a new scheduling attempt of the pod has begun")
+
+    def ended(self) -> None:
+        """Retry other pods if the attempt that began last does not count as the one before did."""
+        before, self._again = self._again, None
+        if before is None:
+            return
+        now = self._pods.get(before.pod.metadata.uid)
+        if now is None or before.node_name not in ("", now.node_name):
+            before.framework.handle.gave_back(before.pod)
+
+    def _release(self, uid: str, why: str) -> _Counted | None:
+        known = self._pods.get(uid)
         ahead = self.take(uid)
         if ahead is not None:
             ahead.placement.roll_back(why)
+        return known
 
     def replace(self, key: str, uid: str) -> None:
         """Stop counting a pod whose name another pod has by now, which has this UID."""

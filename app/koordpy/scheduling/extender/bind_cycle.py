@@ -64,6 +64,11 @@ class _Bound:
     node_name: str
     handle: Handle
 
+    def forget(self) -> None:
+        """Release what the pod has: it is gone."""
+        self.handle.forget_pod(self.pod, self.node_name)
+        self.handle.gave_back(self.pod)
+
 
 class BindCycle:
     """Runs bind calls, each independently."""
@@ -324,6 +329,8 @@ class BindCycle:
             )
             if attempt.was_written:
                 self.held.hold_again(attempt.pod, node_name)
+            if placement is not None and placement.was_reserved:
+                framework.handle.gave_back(placement.pod)
             result = "unschedulable" if status.is_rejected else "error"
         else:
             decision.bound(node_name, placement.binding.annotations, placement.binding.remarks)
@@ -355,7 +362,7 @@ class BindCycle:
         """Forget a pod that was bound if it is gone before the watch has shown it on its node."""
         bound = self._bound.pop(pod.metadata.uid, None)
         if bound is not None and not pod.spec.node_name:
-            bound.handle.forget_pod(bound.pod, bound.node_name)
+            bound.forget()
 
     def forget_vanished(self) -> None:
         """Forget pods that were bound and then deleted without a watch event for either.
@@ -375,7 +382,7 @@ class BindCycle:
             known = pods.by_key(meta.key)
             vanished = known is None or known.metadata.uid != uid
             if vanished and self.nodes.is_assumed(uid):
-                bound.handle.forget_pod(bound.pod, bound.node_name)
+                bound.forget()
 
 
 def _key(args: BindingArgs) -> str:

@@ -154,6 +154,15 @@ class Extender:
 
     def filter(self, body: bytes) -> tuple[bytes, Attempt | None]:
         """Answer a filter call; also return the attempt, for `work_ahead` once the answer is on its way."""
+        attempt = None
+        try:
+            answer, attempt = self._filter(body)
+        finally:
+            if attempt is None:
+                self.tentative.ended()
+        return answer, attempt
+
+    def _filter(self, body: bytes) -> tuple[bytes, Attempt | None]:
         began = time.perf_counter()
         args = wire.EXTENDER_ARGS.decode(body, "pod")
         assert args.pod is not None
@@ -192,7 +201,7 @@ class Extender:
             decision.fail("error", Status.failed(refusal))
             self.histories.broke(pod, refusal)
             return wire.error_result(refusal), None
-        self.tentative.unreserve(pod.metadata.uid, "a new scheduling attempt of the pod has begun")
+        self.tentative.begin_again(pod.metadata.uid)
         enqueued = framework.run_pre_enqueue(pod)
         found, job = None, None
         if enqueued.is_success:
@@ -329,11 +338,14 @@ class Extender:
         Several nodes are scored, so that prioritize finds the answer ready. A single one is reserved, so that
         the filter calls of other pods do not find it free; not for pods of jobs, which are planned together.
         """
-        if attempt.kept is not None and len(attempt.kept) == 1:
-            if not self.is_light and not self.jobs.concerns(attempt.framework, attempt.pod):
-                self.binds.reserve_ahead(attempt)
-        elif attempt.scores is None and attempt.placement is None and attempt.kept is not None:
-            score_kept(attempt, attempt.kept)
+        try:
+            if attempt.kept is not None and len(attempt.kept) == 1:
+                if not self.is_light and not self.jobs.concerns(attempt.framework, attempt.pod):
+                    self.binds.reserve_ahead(attempt)
+            elif attempt.scores is None and attempt.placement is None and attempt.kept is not None:
+                score_kept(attempt, attempt.kept)
+        finally:
+            self.tentative.ended()
         self.attempts.tidy()
         self.decisions.tidy()
 

@@ -45,7 +45,7 @@ class Reserving:
         scored, size = attempt.state, attempt.size
         if not self.check(attempt, node_name, term).is_success:
             return
-        self._tentative.unreserve(uid)
+        self._tentative.take(uid)
         attempt.shed()
         attempt.is_reserved = True
         placement = Placement(attempt.framework, attempt.state, pod, node_name)
@@ -88,6 +88,7 @@ class Reserving:
         ):
             return placement
         placement.roll_back("what was reserved ahead is out of date")
+        placement.framework.handle.gave_back(placement.pod)
         return None
 
     def check(self, attempt: Attempt, node_name: str, term: int) -> Status:

@@ -45,6 +45,10 @@ REMEMBERED = 10_000
 """The most pods remembered per rejecting plugin, and changed objects per kind, the latest last."""
 
 
+_Handler = Callable[[Any, Any], None]
+"""Called with an object before and after a change."""
+
+
 @dataclass(eq=False)
 class _Waiting:
     """The pods that one plugin rejected, and later changes that may help them."""
@@ -54,7 +58,7 @@ class _Waiting:
     """The plugin's name in rejections, and those of in-tree filters that run again on its behalf."""
     refused: dict[str, Pod] = field(default_factory=dict)
     changed: dict[type[KubeObject], dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
-    handlers: dict[type[KubeObject], Callable[[Any, Any], None]] = field(default_factory=dict)
+    handlers: dict[type[KubeObject], _Handler] = field(default_factory=dict)
     """Handlers to call with a change, by kind."""
     is_due: bool = False
     """Whether pods are to be examined without a new change."""
@@ -83,6 +87,7 @@ class Waking:
                 for kind, helps in each.plugin.events_to_register().items():
                     self._follow(each, kind, helps)
             if waiting:
+                waiting.append(self._others(framework))
                 framework.handle.on_failure(partial(self._failed, waiting))
             self._waiting += waiting
         if self._waiting:
@@ -107,13 +112,33 @@ class Waking:
     # --- rejections and changes ------------------------------------------------------------------
 
     def _follow(self, waiting: _Waiting, kind: type[KubeObject], helps: ChangeHelps) -> None:
+        changed = self._handler(waiting, kind, helps)
+        self._handle.on(kind, lambda new: changed(None, new), changed, lambda old: changed(old, None))
+
+    def _handler(self, waiting: _Waiting, kind: type[KubeObject], helps: ChangeHelps) -> _Handler:
         def changed(old: Any, new: Any) -> None:
             if waiting.refused and helps(old, new):
                 _remember(waiting.changed[kind], (new or old).metadata.key, None)
                 self._changed.set()
 
         waiting.handlers[kind] = changed
-        self._handle.on(kind, lambda new: changed(None, new), changed, lambda old: changed(old, None))
+        return changed
+
+    def _others(self, framework: Framework) -> _Waiting:
+        """Return the pods that plugins rejected which do not follow pods themselves.
+
+        kube-scheduler retries these when a pod is deleted, or could not be bound. It does not see that a pod
+        gives back what was reserved for it earlier: only that wakes them.
+        """
+        following = {
+            name
+            for name, plugin in framework.enabled.having(EnqueueExtensions)
+            if Pod in plugin.events_to_register()
+        }
+        names = frozenset(plugin.name for plugin in framework.plugins)
+        waiting = _Waiting(EnqueueExtensions(), names - following)
+        self._handler(waiting, Pod, lambda _, new: new is None)
+        return waiting
 
     def _failed(self, waiting: list[_Waiting], failure: Failure) -> bool:
         for each in waiting:

@@ -183,6 +183,8 @@ class HeldPlans:
         self._end(plan, reason)
         for placement in reversed(placements.values()):
             placement.roll_back(why)
+        for placement in placements.values():
+            placement.framework.handle.gave_back(placement.pod)
 
     def release_of(self, pod: Pod, reason: str, why: str) -> None:
         """Release the plan of a pod, if there is one."""

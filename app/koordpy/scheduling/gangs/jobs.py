@@ -199,6 +199,7 @@ class Jobs:
         placement.state.write(MOVED, True)
         placement.roll_back("another node is offered")
         again = self._planner.place_again(pod, offered)
+        placement.framework.handle.gave_back(placement.pod)
         if isinstance(again, Status):
             self.held.moved_nowhere(plan, pod)
             return _rejected(

@@ -26,7 +26,7 @@ from .node_info import NodeInfo
 from .nominator import Nominator
 from .numa import NUMATopologyHintProvider
 from .outcome import FilterOutcome, PreFilterOutcome, Scores
-from .pod_queues import PodQueues
+from .pod_queues import ClusterEvent, PodQueues
 from .reservation_cache import NoReservations, ReservationCache
 from .reservation_points import ReservationPoints
 from .status import Status
@@ -226,6 +226,14 @@ class Handle:
     def activate(self, pod: Pod) -> None:
         """Request another attempt for a waiting pod, now; see `queue`."""
         self.queue.activate((pod,))
+
+    def gave_back(self, pod: Pod) -> None:
+        """Retry pods that were refused because of what a pod had reserved, which is free again.
+
+        No event of the API server says so, because the pod is not bound. Plugins do not call this in
+        Unreserve: it also reverts what was reserved hypothetically, or is reserved again at once.
+        """
+        self.queue.move_all(ClusterEvent(Pod, old=pod))
 
     # --- following the cluster -------------------------------------------------------------------
 

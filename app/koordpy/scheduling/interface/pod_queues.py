@@ -38,6 +38,12 @@ class ClusterEvent:
         if self.old is None and self.new is None:
             raise ValueError(f"an event of {self.kind.__name__}: expected the object before, after, or both")
 
+    @property
+    def gone_pod(self) -> str:
+        """The UID of a pod that is gone, or gave back what it had; else empty."""
+        is_gone = self.kind is Pod and self.old is not None and self.new is None
+        return self.old.metadata.uid if is_gone and self.old is not None else ""
+
 
 class PodQueue(Protocol):
     """A queue of pending pods."""

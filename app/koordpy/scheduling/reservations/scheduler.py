@@ -128,8 +128,8 @@ class ReservationScheduler:
         self._wake.set()
 
     def move_all(self, event: ClusterEvent) -> None:
-        """Retry every unschedulable reserve pod."""
-        if self.queue.move_all():
+        """Retry every unschedulable reserve pod but the one that gave back what it had."""
+        if self.queue.move_all(but=event.gone_pod):
             self._wake.set()
 
     # --- lifecycle -------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class ReservationScheduler:
             self.queue.update(new_reserve_pod(reservation))
             self.queue.requeue(attempt.item, rejected=status.is_rejected, placements_help=True)
         if freed:
-            self.queue.move_all(but=uid if status.is_rejected else "")
+            framework.handle.gave_back(attempt.pod)
         self._wake.set()
         if reservation is not None and is_ours:
             self._nominate(attempt, failure)

@@ -78,15 +78,13 @@ class DeviceCommit:
             return None, status
         return Allocated(node.metadata.name, found, remark=_remark(found, choice)), SUCCESS
 
-    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> bool:
-        """Give back what was taken; return whether anything was."""
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give back what was taken."""
         known = allocated_to(state, pod.metadata.uid, node_name)
-        if known is None:
-            return False
-        if known.reserved:
-            self._ledger.release(node_name, pod.metadata.key)
-        forget_allocated(state, pod.metadata.uid)
-        return known.reserved
+        if known is not None:
+            if known.reserved:
+                self._ledger.release(node_name, pod.metadata.key)
+            forget_allocated(state, pod.metadata.uid)
 
     def forget(self, pod: Pod, node_name: str) -> None:
         """Give back what an assumed pod took, if that is still so."""

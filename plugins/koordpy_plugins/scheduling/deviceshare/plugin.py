@@ -49,7 +49,6 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
 from koordpy.scheduling.toolkit.normalize import default_normalize
 from koordpy.scheduling.toolkit.reservation_normalize import normalize_of_nodes
@@ -365,9 +364,8 @@ class DeviceShare(
         return status
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Free what was allocated; other pods may get it."""
-        if self._commit.unreserve(state, pod, node_name):
-            self.handle.queue.move_all(ClusterEvent(Pod, old=pod))
+        """Free what was allocated."""
+        self._commit.unreserve(state, pod, node_name)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         """Write down what was allocated."""

@@ -33,7 +33,6 @@ from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .admission import REASONS, QuotaCheck, move
@@ -80,7 +79,7 @@ class ElasticQuota(
             nominator=handle.nominator if args.preemption_fits_quota else None,
         )
         self.preemption = QuotaPreemption(args, handle, self.trees, self.check)
-        handle.on_forget(lambda pod, _: self._forget(pod))
+        handle.on_forget(lambda pod, _: self.trees.unreserve(pod))
 
     # --- filter ----------------------------------------------------------------------------------
 
@@ -126,9 +125,8 @@ class ElasticQuota(
         self.trees.charge(pod)
 
     def unreserve_tentatively(self, pod: Pod) -> None:
-        """Stop counting the pod tentatively; others may pass unless it is reserved now."""
-        if self.trees.discharge(pod.metadata.uid):
-            self.handle.queue.move_all(ClusterEvent(Pod, old=pod))
+        """Stop counting the pod tentatively."""
+        self.trees.discharge(pod.metadata.uid)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Check again, since the quota may have changed after filter, and count the pod as used."""
@@ -139,12 +137,8 @@ class ElasticQuota(
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Stop counting the pod as used; others may pass."""
-        self._forget(pod)
-
-    def _forget(self, pod: Pod) -> None:
-        if self.trees.unreserve(pod):
-            self.handle.queue.move_all(ClusterEvent(Pod, old=pod))
+        """Stop counting the pod as used."""
+        self.trees.unreserve(pod)
 
     # --- outside the cycle -----------------------------------------------------------------------
 

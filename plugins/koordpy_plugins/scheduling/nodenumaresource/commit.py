@@ -131,14 +131,12 @@ class Commit:
         allocated, most = case.held.allocated_cpus, case.options.max_ref_count
         return all(cpu not in allocated or allocated[cpu].ref_count - lent[cpu] < most for cpu in found.cpus)
 
-    def unreserve(self, pod_state: PodState, pod: Pod, node_name: str) -> bool:
-        """Release what Reserve has allocated; return whether there was anything."""
+    def unreserve(self, pod_state: PodState, pod: Pod, node_name: str) -> None:
+        """Release what Reserve has allocated."""
         allocation = pod_state.allocation
-        if allocation is None or allocation.uid != pod.metadata.uid:
-            return False
-        pod_state.allocation = None
-        self._ledger.release(node_name, pod.metadata.uid)
-        return True
+        if allocation is not None and allocation.uid == pod.metadata.uid:
+            pod_state.allocation = None
+            self._ledger.release(node_name, pod.metadata.uid)
 
     @staticmethod
     def disclaim(pod: Pod, binding: Binding) -> None:

@@ -47,7 +47,6 @@ from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo, each
 from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT
@@ -346,10 +345,9 @@ class NodeNUMAResource(
         return self._commit.reserve(state, self._case(found, pod, node), node)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Release; other pods may get it."""
+        """Release."""
         found, _ = pod_state.read(state)
-        if self._commit.unreserve(found, pod, node_name):
-            self.handle.queue.move_all(ClusterEvent(Pod, old=pod))
+        self._commit.unreserve(found, pod, node_name)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         """Write what was allocated to the pod."""

@@ -27,6 +27,7 @@ from koordpy.scheduling.interface import (
 )
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from tests.eventually import becomes_true
 
@@ -44,7 +45,7 @@ class Tokens(Plugin, Filter, Score, Reserve, PreBind):
     def __init__(self, args: Any, handle: Any) -> None:
         super().__init__(args, handle)
         self.calls: list[str] = []
-        self.broken = False
+        self.broken = self.cannot_write = False
         self.most = TOKENS
         self.taken: dict[tuple[str, int], str] = {}
 
@@ -76,7 +77,7 @@ class Tokens(Plugin, Filter, Score, Reserve, PreBind):
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         binding.annotations["token"] = str(state.read(TOKEN))
-        return SUCCESS
+        return Status.unschedulable("cannot be written") if self.cannot_write else SUCCESS
 
 
 class Counts(Plugin, Reserve, TentativeReserve):
@@ -123,6 +124,22 @@ class Plans(Plugin, PreFilter, PlansJobs):
         return None
 
 
+class Moves:
+    """A queue that remembers which pods gave back what they had."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def activate(self, pod: Pod) -> None:
+        raise AssertionError(pod)
+
+    def move_all(self, event: ClusterEvent) -> None:
+        assert event.kind is Pod
+        assert event.old is not None
+        assert event.new is None
+        self.names.append(event.old.metadata.name)
+
+
 class World:
     """An extender over two nodes and three waiting pods, called as its endpoints do."""
 
@@ -137,6 +154,8 @@ class World:
         assert isinstance(tokens, Tokens)
         assert isinstance(counts, Counts)
         self.tokens, self.counts = tokens, counts
+        self.moves = Moves()
+        framework.handle.queue.join(self.moves)
 
     def filter_only(self, name: str, *nodes: str) -> tuple[list[str], Attempt | None]:
         """Filter, without what follows once the answer is sent."""
@@ -224,6 +243,41 @@ async def test_what_is_held_is_released(end: str) -> None:
     assert w.holds()
     assert w.tokens.calls == ["reserve p0", "unreserve p0"]
     assert not len(w.extender.tentative)
+    assert w.moves.names == ["p0"]
+
+
+async def test_others_are_retried_after_a_new_filter_call_only_if_the_pod_is_not_held_there_again() -> None:
+    w = World()
+    assert w.filter("p0", "a") == w.filter("p0", "a") == ["a"]
+    assert w.moves.names == []
+    assert w.filter("p0", "b") == ["b"]
+    assert w.moves.names == ["p0"]
+    assert w.filter("p0") == []
+    assert w.moves.names == ["p0", "p0"]
+    assert w.filter("p0", "a", "b") == w.filter("p0", "a", "b") == ["a", "b"]
+    assert w.filter("p0", "a") == ["a"]
+    assert w.moves.names == ["p0", "p0"]
+    assert w.filter("p0", "a", "b") == ["a", "b"]
+    assert w.moves.names == ["p0", "p0", "p0"]
+    assert w.counts.counted == {"p0"}
+
+
+async def test_others_are_retried_after_a_bind_call_only_if_it_fails() -> None:
+    w = World()
+    assert w.filter("p0", "a") == w.filter("p1", "a") == ["a"]
+    assert await w.bind("p0", "a") == ""
+    assert w.moves.names == []
+    w.tokens.cannot_write = True
+    assert await w.bind("p1", "a") == "Tokens: cannot be written"
+    assert w.moves.names == ["p1"]
+
+
+async def test_a_failed_reserve_retries_no_others() -> None:
+    w = World()
+    w.tokens.broken = True
+    assert w.filter("p0", "a") == ["a"]
+    assert await w.bind("p0", "a") == "Tokens: broken"
+    assert w.moves.names == []
 
 
 async def test_a_bind_call_reserves_where_nothing_is_held_any_more() -> None:

@@ -188,6 +188,16 @@ async def test_an_event_of_a_plugin_counts_as_one_of_the_cluster(stage: Stage) -
     assert await stage.woken() == ["b", "other"]
 
 
+async def test_what_a_pod_gives_back_wakes_pods_of_plugins_that_do_not_follow_pods(stage: Stage) -> None:
+    for name, plugin in (("fit", "NodeResourcesFit"), ("other", "Withholds"), ("elsewhere", "Elsewhere")):
+        stage.refuse(await stage.add_pod(name), plugin)
+    holder = await stage.add_pod("holder")
+    stage.cluster.store(Pod).discard(holder.metadata.key)  # kube-scheduler sees that too
+    assert await stage.woken() == []
+    stage.framework.handle.gave_back(holder)
+    assert await stage.woken() == ["other"]
+
+
 async def test_a_change_that_frees_nothing_wakes_no_pod(stage: Stage) -> None:
     stage.refuse(await stage.add_pod("p"), "Withholds")
     stage.change(placed(), placed())

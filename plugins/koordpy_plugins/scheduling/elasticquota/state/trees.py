@@ -161,10 +161,11 @@ class QuotaTrees(DerivedState):
                 break
             self.discharge(uid)
 
-    def unreserve(self, pod: Pod) -> bool:
-        """Revert `reserve`; return False for other pods."""
+    def unreserve(self, pod: Pod) -> None:
+        """Revert `reserve`; other pods are ignored."""
         if self._assumed.pop(pod.metadata.uid, None) is None:
-            return self.discharge(pod.metadata.uid)
+            self.discharge(pod.metadata.uid)
+            return
         self._is_changed = True
         known = self._pods.by_key(pod.metadata.key)
         if known is not None and known.metadata.uid == pod.metadata.uid:
@@ -173,7 +174,6 @@ class QuotaTrees(DerivedState):
         manager = self.managers.tree(tree)
         if name and manager is not None:
             manager.unreserve(name, pod)
-        return True
 
     def charge(self, pod: Pod) -> None:
         """Count a pod tentatively in its quota and the ancestors, as one that will be bound. Once counts."""
@@ -182,10 +182,10 @@ class QuotaTrees(DerivedState):
         if name and manager is not None and pod.metadata.uid not in self._assumed:
             self._tentative.add(manager, name, pod)
 
-    def discharge(self, uid: str) -> bool:
-        """Revert `charge`; return whether the pod was charged."""
+    def discharge(self, uid: str) -> None:
+        """Revert `charge`; other pods are ignored."""
         self._unseen.pop(uid, None)
-        return self._tentative.discard(uid)
+        self._tentative.discard(uid)
 
     def charged(self, uid: str) -> tuple[Amounts, Amounts]:
         """Return what is counted tentatively for a pod, in all and of what is not preemptible."""

@@ -8,26 +8,12 @@ from koordpy.api.core import Pod
 from koordpy.api.device import Device
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import Code
 from koordpy_plugins.scheduling.deviceshare.attempt.allocated import allocated_to
 from koordpy_plugins.scheduling.deviceshare.waking import device_may_help, pod_may_help
 
 from .clusters import NODE, PERCENT, Profile, cluster_of, minors, pod
 from .nodes import device, gpu
-
-
-class Moves:
-    """A queue of pods that remembers the events."""
-
-    def __init__(self) -> None:
-        self.events: list[ClusterEvent] = []
-
-    def activate(self, pod: Pod) -> None:
-        raise AssertionError(pod)
-
-    def move_all(self, event: ClusterEvent) -> None:
-        self.events.append(event)
 
 
 def test_two_profiles_never_give_away_the_same_device() -> None:
@@ -217,19 +203,8 @@ def test_pods_are_woken_by_other_devices_and_by_pods_that_give_theirs_back() -> 
     assert not pod_may_help(pod("b", {}), None)
 
 
-def test_unreserve_wakes_pods_that_wait_for_devices() -> None:
-    profile = Profile(cluster_of(gpus=1))
-    moves = Moves()
-    profile.handle.queue.join(moves)
-    first, second = pod("a", {PERCENT: "100"}), pod("b", {PERCENT: "100"})
-    taken, _ = profile.reserve(first)
-    refused, status = profile.reserve(second)
-    assert status.is_rejected
-    profile.plugin.unreserve(refused, second, NODE)
-    assert moves.events == []
-    profile.plugin.unreserve(taken, first, NODE)
-    assert moves.events == [ClusterEvent(Pod, old=first)]
-    assert pod_may_help(first, None)
+def test_pods_that_wait_for_devices_are_woken_when_a_pod_gives_its_own_back_before_it_is_bound() -> None:
+    assert pod_may_help(pod("a", {PERCENT: "100"}), None)
 
 
 def test_nothing_is_known_of_a_pod_that_was_never_placed() -> None:

@@ -144,6 +144,7 @@ def test_a_pod_is_woken_when_one_that_was_counted_tentatively_is_not_bound(world
     world.plugin.reserve_tentatively(CycleState(), first)
     wakes = Wakes(world, refused(world, "p2", "a", 2))
     world.plugin.unreserve_tentatively(first)
+    world.plugin.handle.gave_back(first)
     assert wakes.woken == ["p2"]
 
 

@@ -19,7 +19,6 @@ from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gates import INLINE_BATCH_SCHEDULE, SPECS
 from koordpy.scheduling.interface.plan import PLANNED_NODE
-from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
@@ -267,28 +266,8 @@ def test_best_effort_aligns_a_pod_when_it_is_reserved() -> None:
     assert [each.node for each in allocated(plugin, state, pod).numa_nodes] == [0]
 
 
-class Moves:
-    """A queue of pods that remembers the events."""
-
-    def __init__(self) -> None:
-        self.events: list[ClusterEvent] = []
-
-    def activate(self, pod: Pod) -> None:
-        raise AssertionError(pod)
-
-    def move_all(self, event: ClusterEvent) -> None:
-        self.events.append(event)
-
-
-def test_unreserve_wakes_pods_that_wait_for_cpus() -> None:
-    made, _ = profile(cluster_of("a"))
-    pod = bound_pod("p")
-    state, _ = reserved(made, pod)
-    moves = Moves()
-    made.handle.queue.join(moves)
-    made.run_unreserve(state, pod, "a")
-    assert moves.events == [ClusterEvent(Pod, old=pod)]
-    assert EVENTS[Pod](pod, None)
+def test_pods_that_wait_for_cpus_are_woken_when_a_pod_gives_its_own_back_before_it_is_bound() -> None:
+    assert EVENTS[Pod](bound_pod("p"), None)
 
 
 @pytest.mark.parametrize("pod", [bound_pod("p", qos="LS"), bound_pod("p", "0", qos="LS"), bound_pod("p")])
