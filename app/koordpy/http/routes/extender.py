@@ -32,7 +32,14 @@ Answer = Callable[[bytes, Gone], Reply | Coroutine[Any, Any, Reply]]
 def endpoints(extender: Extender, *, max_body: int = MAX_BODY) -> Mapping[str, Direct]:
     """Return the verbs by their paths; kube-scheduler's `urlPrefix` ends in `/extender`."""
 
-    def filter_(body: bytes, _: Gone) -> Reply:
+    def filter_(body: bytes, _: Gone) -> Reply | Coroutine[Any, Any, Reply]:
+        return filtered(body) if extender.is_prepared else prepared(body)
+
+    async def prepared(body: bytes) -> Reply:
+        await extender.prepare()
+        return filtered(body)
+
+    def filtered(body: bytes) -> Reply:
         answer, attempt = extender.filter(body)
         if attempt is None:
             return Reply(200, answer)

@@ -25,6 +25,9 @@ SECONDS = 30.0
 
 MOST_PODS = 10_000
 
+AT_ONCE = 20
+"""Pods that are released before other work gets its turn; each takes about 0.3 ms."""
+
 MAX_BYTES = 40 << 20
 """The budget of the pods, of which plugins may keep everything, and of what was found out about those that
 are reserved: 40 of these at 5,000 nodes. Beyond it the oldest count no longer; their bind calls reserve."""
@@ -141,14 +144,25 @@ class TentativeReserves:
         if known != uid:
             self.unreserve(known, "the pod was deleted, and another one has its name")
 
-    def enter(self, term: int) -> None:
-        """Release what was reserved in other terms of the fence."""
-        if term == self._term:
-            return
+    def is_in(self, term: int) -> bool:
+        """Return whether nothing is reserved in other terms of the fence."""
+        return term == self._term
+
+    def enter(self, term: int, at_most: int = MOST_PODS) -> bool:
+        """Release what was reserved in other terms of the fence; return whether nothing of it is left."""
+        if self.is_in(term):
+            return True
+        outdated = [
+            uid
+            for uid, counted in self._pods.items()
+            if counted.ahead is not None and counted.ahead.term != term
+        ]
+        for uid in outdated[:at_most]:
+            self.unreserve(uid, "the Lease under which it was reserved is no longer held")
+        if len(outdated) > at_most:
+            return False
         self._term = term
-        for uid, counted in list(self._pods.items()):
-            if counted.ahead is not None and counted.ahead.term != term:
-                self.unreserve(uid, "the Lease under which it was reserved is no longer held")
+        return True
 
     def clear(self) -> None:
         """Stop counting all pods."""
@@ -158,10 +172,13 @@ class TentativeReserves:
     def _expire(self) -> None:
         self._timer = None
         now = self._clock.monotonic()
-        while self._pods:
+        released, left = 0, 0.0
+        while self._pods and released < AT_ONCE:
             uid, counted = next(iter(self._pods.items()))
-            left = counted.since + self._seconds - now
-            if left > 0:
-                self._timer = asyncio.get_running_loop().call_later(left, self._expire)
-                return
+            left = max(counted.since + self._seconds - now, 0.0)
+            if left:
+                break
             self.unreserve(uid)
+            released += 1
+        if self._pods and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(left, self._expire)

@@ -9,6 +9,7 @@ and takes integers of any size, so no scaling here could keep the order better: 
 weights are multiplied by ten has in-tree and extender plugins side by side with their own weights.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.plans import Plans
 from koordpy.scheduling.cycle.ranking import Ranking
-from koordpy.scheduling.cycle.tentative import TentativeReserves
+from koordpy.scheduling.cycle.tentative import AT_ONCE, TentativeReserves
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import PODS, Histories
 from koordpy.scheduling.explain.remembered_pod import POD_FACTOR
@@ -151,6 +152,16 @@ class Extender:
             light.WatchedBinds(handle, self.attempts, self.binds.asked)
 
     # --- filter ----------------------------------------------------------------------------------
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether nothing is left to be released before `filter`, see `prepare`."""
+        return self.tentative.is_in(self.binds.fence.term)
+
+    async def prepare(self) -> None:
+        """Release what was reserved ahead in former terms, which `filter` would do without a pause."""
+        while not self.tentative.enter(self.binds.fence.term, AT_ONCE):
+            await asyncio.sleep(0)
 
     def filter(self, body: bytes) -> tuple[bytes, Attempt | None]:
         """Answer a filter call; also return the attempt, for `work_ahead` once the answer is on its way."""

@@ -1,6 +1,8 @@
 """A pod that has one node is reserved there until its bind call, for all plugins with Reserve."""
 
+import asyncio
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.columns import CPU
 from koordpy.cluster.nodes import NodeSet
+from koordpy.http.routes.extender import endpoints
+from koordpy.http.server.direct import Reply
 from koordpy.lib.clock import FakeClock, SystemClock
 from koordpy.scheduling.cycle import tentative
 from koordpy.scheduling.cycle.fence import Limits
@@ -440,6 +444,52 @@ async def test_what_was_reserved_in_one_term_is_released_in_the_next() -> None:
         assert w.filter(name, "a") == ["a"]
         assert w.holds(name)
         fence.shut()
+
+
+async def test_what_was_reserved_in_one_term_is_released_bit_by_bit_before_the_next_filter_answer() -> None:
+    w = World()
+    w.tokens.most = 3 * tentative.AT_ONCE
+    fence, clock = w.extender.binds.fence, w.extender.clock
+    fence.enable(Limits(10, 12, 15), lambda: "not leading")
+    fence.confirm(clock.monotonic())
+    fence.open()
+    for i in range(w.tokens.most):
+        _, attempt = w.extender.filter(filter_body(pod_document(f"q{i}", cpu="1m", memory="1Mi"), ["a"]))
+        assert attempt is not None
+        w.extender.work_ahead(attempt)
+    assert len(w.tokens.taken) == w.tokens.most
+    fence.shut()
+    call = endpoints(w.extender)["/extender/filter"]
+    headers = [(b"content-type", b"application/json")]
+    reply = call.respond(headers, filter_body(pod_document("p0"), ["a"]), asyncio.Future)
+    assert not isinstance(reply, Reply)
+    calling, seen = asyncio.ensure_future(reply), [w.tokens.most]
+    while not calling.done():
+        await asyncio.sleep(0)
+        seen.append(len(w.tokens.taken))
+    assert max(before - after for before, after in pairwise(seen)) <= tentative.AT_ONCE
+    assert w.tokens.taken == {}
+    answer = calling.result()
+    assert answer is not None
+    assert json.loads(answer.body)["NodeNames"] == ["a"]
+
+
+async def test_what_is_held_is_released_by_itself_bit_by_bit() -> None:
+    w = World()
+    w.tokens.most = 3 * tentative.AT_ONCE
+    held = TentativeReserves(w.extender.clock, 1.0)
+    for i in range(w.tokens.most):
+        held.hold(Ahead(w.placed(f"q{i}", "a"), 1), 1)
+    assert isinstance(w.extender.clock, FakeClock)
+    w.extender.clock.advance(1.0)
+    held._expire()
+    assert len(held) == 2 * tentative.AT_ONCE
+
+    async def is_nothing_held() -> bool:
+        return not len(held)
+
+    await becomes_true(is_nothing_held)
+    assert w.holds()
 
 
 async def test_what_is_held_is_released_by_itself_the_oldest_first() -> None:
