@@ -17,6 +17,7 @@ _COLOURS = {
     "error": "red",
     "failed": "red",
     "bound-by-others": "yellow",
+    "ended": "dim",
     "deleted": "dim",
 }
 

@@ -53,6 +53,8 @@ class What(StrEnum):
     FAILED = "failed"
     BOUND = "bound"
     BOUND_BY_OTHERS = "bound-by-others"
+    ENDED = "ended"
+    """The pod failed or succeeded without a node."""
     DELETING = "deleting"
     DELETED = "deleted"
 
@@ -185,7 +187,7 @@ class Life:
         return found
 
 
-_ENDS = frozenset((What.BOUND, What.BOUND_BY_OTHERS, What.DELETED))
+_ENDS = frozenset((What.BOUND, What.BOUND_BY_OTHERS, What.ENDED, What.DELETED))
 _ALTERNATING = frozenset((What.UNSCHEDULABLE, What.ERROR, What.REPORTED))
 
 
@@ -200,7 +202,7 @@ class Histories:
         self._clock, self._most, self._is_light = handle.clock, pods, is_light
         self._pods = handle.cluster.store(Pod)
         self._waiting: OrderedDict[str, Life] = OrderedDict()
-        """Lives of pods that the watch shows unbound."""
+        """Lives of pods that the watch shows unbound, and that have not ended."""
         self._over: OrderedDict[str, Life] = OrderedDict()
         """Lives of all others, which are forgotten first."""
         self.began = handle.clock.now()
@@ -289,7 +291,7 @@ class Histories:
     # --- from the watch --------------------------------------------------------------------------
 
     def _added(self, pod: Pod) -> None:
-        if pod.spec.node_name:
+        if not _waits(pod):
             return
         now = self._clock.now()
         life = self._life(pod, now)
@@ -327,6 +329,8 @@ class Histories:
             self._add(life, Step(now, What.REPORTED, message=told.message or told.reason))
         if pod.spec.node_name:
             self._bound(uid, life, now)
+        elif pod.is_terminal:
+            self._end(uid, life, Step(now, What.ENDED, message=pod.status.reason or pod.status.phase))
 
     def _bound(self, uid: str, life: Life, now: datetime) -> None:
         pod = life.pod
@@ -356,7 +360,7 @@ class Histories:
         if life is not None or not self._most:
             return life
         live = self._pods.by_key(pod.metadata.key)
-        waits = live is not None and live.metadata.uid == uid and not live.spec.node_name
+        waits = live is not None and live.metadata.uid == uid and _waits(live)
         life = Life(pod if waits else remembered(pod), at)
         (self._waiting if waits else self._over)[uid] = life
         self._budget.add(life.size)
@@ -384,6 +388,10 @@ class Histories:
     def __iter__(self) -> Iterator[Life]:
         yield from self._waiting.values()
         yield from self._over.values()
+
+
+def _waits(pod: Pod) -> bool:
+    return not pod.spec.node_name and not pod.is_terminal
 
 
 def unscheduled(pod: Pod) -> Condition | None:

@@ -184,6 +184,20 @@ def test_a_binding_without_a_bind_call_is_foreign() -> None:
     assert it.histories.bound_elsewhere == {"default-scheduler": 2}
 
 
+def test_a_pod_that_ends_without_a_node_no_longer_waits() -> None:
+    it = made()
+    show(it, pod("p"), pod("first-seen-failed", status={"phase": "Failed"}))
+    show(it, pod("p", status={"phase": "Failed", "reason": "DeadlineExceeded"}))
+    assert whats(it) == ["seen", "ended"]
+    assert steps(it)[-1].message == "DeadlineExceeded"
+    assert life(it).is_over
+    assert it.histories.lives("default", "first-seen-failed") == []
+    for number in range(it.histories._most):
+        show(it, pod(f"waiting-{number}"))
+    assert it.histories.lives("default", "p") == []
+    assert len(it.histories.lives("default", "waiting-0")) == 1
+
+
 def test_in_light_mode_kube_schedulers_own_binding_is_the_expected_end() -> None:
     cluster = world([node("a")])
     histories = Histories(Handle(cluster), is_light=True)
@@ -274,7 +288,7 @@ def test_a_limit_of_zero_records_nothing() -> None:
     assert histories.calls == 1
 
 
-@pytest.mark.parametrize("what", [What.BOUND, What.BOUND_BY_OTHERS, What.DELETED])
+@pytest.mark.parametrize("what", [What.BOUND, What.BOUND_BY_OTHERS, What.ENDED, What.DELETED])
 def test_a_history_ends_with_its_last_step(what: What) -> None:
     it = made()
     show(it, pod("p"))
