@@ -378,7 +378,7 @@ class ContendedCluster(ServedExtender):
             if waiting.pod.metadata.uid not in binding:
                 yield f"{waiting.pod.metadata.uid} waits in Permit without a bind call"
         trees = self.plugin(ElasticQuotaPlugin).trees
-        for uid in trees._tentative.uids - extender.tentative._pods.keys() - trees._unseen.keys():
+        for uid in trees._tentative.uids - extender.tentative._pods.keys() - explained:
             yield f"{uid} is charged to a quota, and nobody is about to bind it"
 
     def _quotas(self) -> Iterator[str]:

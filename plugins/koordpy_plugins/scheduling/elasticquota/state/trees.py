@@ -7,7 +7,6 @@ parent does not exist) do build them anew, at the next reading.
 """
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ElasticQuota
@@ -24,9 +23,6 @@ from .quota_changes import QuotaChanges, present, says_the_same
 from .quota_info import QuotaInfo
 from .settings import QuotaSettings
 from .tentative import TentativeCharges
-
-UNSEEN_SECONDS: Final = 120.0
-"""How long a reserved pod that the watch never shows is charged."""
 
 
 class QuotaTrees(DerivedState):
@@ -46,7 +42,6 @@ class QuotaTrees(DerivedState):
         self._assumed: dict[str, Pod] = {}
         self._tentative = TentativeCharges()
         self._changes = QuotaChanges(cluster, self._managers, membership, self._tentative, self._is_reserved)
-        self._unseen: dict[str, float] = {}
         self._quotas = self.follow(ElasticQuota, self._quota_added, self._quota_updated, self._quota_deleted)
         self._nodes = self.follow(Node, self._node_added, self._node_updated, self._node_deleted)
         self._pods = self.follow(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
@@ -74,8 +69,6 @@ class QuotaTrees(DerivedState):
     @property
     def managers(self) -> Managers:
         """The trees, up to date."""
-        if self._unseen:
-            self._forget_unseen()
         if self._is_stale:
             self._rebuild()
         if self._is_changed:
@@ -140,26 +133,12 @@ class QuotaTrees(DerivedState):
         if info is None or info.is_assigned(pod):
             return
         if not info.has(pod):
-            self._charge_unseen(manager, name, pod)
+            if not is_reserve_pod(pod):  # the watch has not shown it yet
+                self._tentative.add(manager, name, pod)
             return
         self.discharge(pod.metadata.uid)
         manager.reserve(name, pod)
         self._assumed[pod.metadata.uid] = pod
-
-    def _charge_unseen(self, manager: PodAccounts, name: str, pod: Pod) -> None:
-        """Charge a pod that the watch has not shown yet until it does, or for a while if it is gone."""
-        if not is_reserve_pod(pod):
-            self.discharge(pod.metadata.uid)
-            self._tentative.add(manager, name, pod)
-            self._unseen[pod.metadata.uid] = self.cluster.clock.monotonic()
-
-    def _forget_unseen(self) -> None:
-        """Stop charging pods that were deleted before the watch showed them."""
-        now = self.cluster.clock.monotonic()
-        for uid, since in list(self._unseen.items()):
-            if now - since < UNSEEN_SECONDS:
-                break
-            self.discharge(uid)
 
     def unreserve(self, pod: Pod) -> None:
         """Revert `reserve`; other pods are ignored."""
@@ -184,7 +163,6 @@ class QuotaTrees(DerivedState):
 
     def discharge(self, uid: str) -> None:
         """Revert `charge`; other pods are ignored."""
-        self._unseen.pop(uid, None)
         self._tentative.discard(uid)
 
     def charged(self, uid: str) -> tuple[Amounts, Amounts]:

@@ -7,7 +7,6 @@ from koordpy.api.scheme import decode
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.status import Code
 from koordpy_plugins.scheduling.elasticquota.admission import QUOTA_STATE
-from koordpy_plugins.scheduling.elasticquota.state.trees import UNSEEN_SECONDS
 
 from .quota_world import World, pod_document
 
@@ -112,14 +111,14 @@ def test_a_reserved_pod_that_the_watch_has_not_shown_counts_until_it_does(world:
     assert not world.trees.unconfirmed()
 
 
-def test_a_reserved_pod_that_was_deleted_before_the_watch_showed_it_is_not_charged_for_ever(
+def test_a_reserved_pod_is_charged_however_late_the_watch_is_until_it_is_known_to_be_gone(
     world: World,
 ) -> None:
     early, other = decode(Pod, pod_document("p1", "a", 3)), world.pod("p2", "a", 3)
     assert world.plugin.reserve(CycleState(), early, "n1").is_success
-    world.clock.advance(UNSEEN_SECONDS - 1)
+    world.clock.advance(3600)
     assert world.filter(other).is_rejected
-    world.clock.advance(1)
+    world.plugin.handle.forget_pod(early, "n1")
     assert world.filter(other).is_success
     assert not world.trees.unconfirmed()
 
