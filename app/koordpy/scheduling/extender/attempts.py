@@ -59,6 +59,8 @@ class Attempt:
     """What has been allocated for the pod, while it is being bound."""
     was_written: bool = False
     """Whether its binding was sent to the API server."""
+    is_gone: bool = False
+    """Whether its pod was deleted while it was being bound."""
     is_superseded: bool = False
     """Whether the attempt was ended from outside while its bind waited."""
     is_reserved: bool = False

@@ -338,7 +338,10 @@ class BindCycle:
             placement.post_bind()
             now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
             bound = _Bound(now, lists, attempt.pod, node_name, framework.handle)
-            self._bound[attempt.pod.metadata.uid] = bound
+            if attempt.is_gone:
+                bound.forget()
+            else:
+                self._bound[attempt.pod.metadata.uid] = bound
             self.forget_vanished()
             result = "scheduled"
         elapsed = self.handle.clock.monotonic() - attempt.began
@@ -359,7 +362,10 @@ class BindCycle:
             self.handle.spawn(nominate(client, pod, result.nominated_node_name))
 
     def deleted(self, pod: Pod) -> None:
-        """Forget a pod that was bound if it is gone before the watch has shown it on its node."""
+        """Forget a pod if it is gone before the watch has shown it on the node that it was bound to."""
+        attempt = self.attempts.get(pod.metadata.uid)
+        if attempt is not None and attempt.placement is not None:
+            attempt.is_gone = True
         bound = self._bound.pop(pod.metadata.uid, None)
         if bound is not None and not pod.spec.node_name:
             bound.forget()
@@ -380,8 +386,7 @@ class BindCycle:
             del self._bound[uid]
             meta = bound.pod.metadata
             known = pods.by_key(meta.key)
-            vanished = known is None or known.metadata.uid != uid
-            if vanished and self.nodes.is_assumed(uid):
+            if known is None or known.metadata.uid != uid:
                 bound.forget()
 
 

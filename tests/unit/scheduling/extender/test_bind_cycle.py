@@ -72,6 +72,16 @@ class Unseen(Plugin, Bind):
         return SUCCESS
 
 
+class Vanishes(Plugin, Bind):
+    """Binds a pod that is deleted at once: the watch shows only that."""
+
+    name = "DefaultBinder"
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        self.handle.cluster.store(Pod).discard(pod.metadata.key)
+        return SUCCESS
+
+
 class Blocks(Plugin, PreBind):
     """Blocks until it is released."""
 
@@ -381,3 +391,14 @@ async def test_a_bound_pod_is_forgotten_if_it_is_gone_before_the_watch_shows_it_
     cluster.store(Pod).apply(pod("p", uid="uid-of-another"))
     assert forgotten == ([] if is_seen else [("uid-p", "a")])
     assert cluster.nodes.placed_on("uid-p") is None
+
+
+async def test_a_pod_that_is_gone_before_its_binding_is_answered_is_forgotten() -> None:
+    cluster = world([node("a")], [pod("p")])
+    made = extender(cluster, Vanishes)
+    [framework] = made.profiles.frameworks.values()
+    forgotten: list[tuple[str, str]] = []
+    framework.handle.on_forget(lambda pod, node_name: forgotten.append((pod.metadata.uid, node_name)))
+    assert json.loads(await made.bind(bind_body(pod_document("p"), "a"))) == {"Error": ""}
+    assert forgotten == [("uid-p", "a")]
+    assert not made.binds._bound
