@@ -96,9 +96,11 @@ class BindCycle:
         self._reserving = Reserving(handle.cluster, attempts, plans, tentative)
         self.on_asked: Callable[[], None] | None = None
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
+        self._names: dict[str, tuple[Attempt, asyncio.Future[None]]] = {}
+        """The attempts that are being bound, and their ends, by the keys of the pods."""
         self._closed = ""
         self._bound: OrderedDict[str, _Bound] = OrderedDict()
-        """Pods that were bound, by UID, the oldest first."""
+        """Pods that were bound, by their keys, the oldest first."""
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
         """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
@@ -170,7 +172,9 @@ class BindCycle:
         framework = self.profiles.of(pod.spec.scheduler_name)
         if framework is None:
             return f"no profile for schedulerName {pod.spec.scheduler_name!r} of pod {_key(args)}"
-        attempt = self._attempt(pod, framework)
+        await self._replace(_key(args), args.pod_uid)
+        attempt, ended = self._attempt(pod, framework), asyncio.get_running_loop().create_future()
+        self._names[_key(args)] = attempt, ended
         status = Status.failed(f"bind of pod {_key(args)} was cancelled")
         try:
             status = await self._place(attempt, args.node, term, gone)
@@ -179,7 +183,24 @@ class BindCycle:
             status = Status.failed(f"koordpy: {type(unforeseen).__name__}: {unforeseen}")
         finally:
             error = self._finish(attempt, args.node, status)
+            del self._names[_key(args)]
+            ended.set_result(None)
         return error
+
+    async def _replace(self, key: str, uid: str) -> None:
+        """Wait until nothing is held for an earlier pod of that name, by which plugins may know both."""
+        while key in self._names:
+            earlier, ended = self._names[key]
+            if earlier.is_waiting:
+                self.end(earlier, f"pod {key} was deleted, and another one has its name")
+            await asyncio.shield(ended)
+        if self._was_bound(key, but=uid):
+            self._bound.pop(key).forget()
+
+    def _was_bound(self, key: str, *, but: str) -> bool:
+        """Return whether another pod of that name was bound, and no event has shown that it is gone."""
+        bound = self._bound.get(key)
+        return bound is not None and bound.pod.metadata.uid != but
 
     async def _pod(self, args: BindingArgs) -> tuple[Pod | None, str]:
         """Find the pod: from the watch; if the watch is behind, from filter or the API server.
@@ -219,8 +240,10 @@ class BindCycle:
 
     def reserve_ahead(self, attempt: Attempt) -> None:
         """Reserve the only node that filter has answered for a pod; the bind call takes over."""
-        term = self.fence.term
-        if term and attempt.pod.metadata.uid not in self._running:
+        term, meta = self.fence.term, attempt.pod.metadata
+        if not term or meta.uid in self._running or meta.key in self._names:
+            return
+        if not self._was_bound(meta.key, but=meta.uid):
             self._reserving.reserve_ahead(attempt, term)
 
     async def _place(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
@@ -341,7 +364,7 @@ class BindCycle:
             if attempt.is_gone:
                 bound.forget()
             else:
-                self._bound[attempt.pod.metadata.uid] = bound
+                self._bound[attempt.pod.metadata.key] = bound
             self.forget_vanished()
             result = "scheduled"
         elapsed = self.handle.clock.monotonic() - attempt.began
@@ -366,9 +389,11 @@ class BindCycle:
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is not None and attempt.placement is not None:
             attempt.is_gone = True
-        bound = self._bound.pop(pod.metadata.uid, None)
-        if bound is not None and not pod.spec.node_name:
-            bound.forget()
+        bound = self._bound.get(pod.metadata.key)
+        if bound is not None and bound.pod.metadata.uid == pod.metadata.uid:
+            del self._bound[pod.metadata.key]
+            if not pod.spec.node_name:
+                bound.forget()
 
     def forget_vanished(self) -> None:
         """Forget pods that were bound and then deleted without a watch event for either.
@@ -380,13 +405,12 @@ class BindCycle:
         latest = self.handle.clock.monotonic() - CONFIRMED_WITHIN
         pods = self.handle.cluster.store(Pod)
         while self._bound:
-            uid, bound = next(iter(self._bound.items()))
+            key, bound = next(iter(self._bound.items()))
             if bound.lists >= pods.lists_ended and bound.at >= latest:
                 return
-            del self._bound[uid]
-            meta = bound.pod.metadata
-            known = pods.by_key(meta.key)
-            if known is None or known.metadata.uid != uid:
+            del self._bound[key]
+            known = pods.by_key(key)
+            if known is None or known.metadata.uid != bound.pod.metadata.uid:
                 bound.forget()
 
 

@@ -1,5 +1,6 @@
 import asyncio
 import json
+from typing import Any, ClassVar
 
 import pytest
 
@@ -8,6 +9,7 @@ from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin, PostBind, PreBind, Reserve
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
@@ -80,6 +82,37 @@ class Vanishes(Plugin, Bind):
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         self.handle.cluster.store(Pod).discard(pod.metadata.key)
         return SUCCESS
+
+
+class ByName(Plugin, Reserve):
+    """Knows pods by their names."""
+
+    name = "ByName"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.reserved: dict[str, str] = {}
+        handle.on_forget(lambda pod, _: self.unreserve(CycleState(), pod, ""))
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        self.reserved[pod.metadata.key] = pod.metadata.uid
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.pop(pod.metadata.key, None)
+
+
+class Writes(Plugin, Bind):
+    """Binds when it is told to; the watch does not show it."""
+
+    name = "DefaultBinder"
+    gate: ClassVar[asyncio.Event]
+    fails: ClassVar[str] = ""
+    """The UID of a pod that cannot be bound."""
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        await self.gate.wait()
+        return Status.failed("no") if pod.metadata.uid == self.fails else SUCCESS
 
 
 class Blocks(Plugin, PreBind):
@@ -391,6 +424,41 @@ async def test_a_bound_pod_is_forgotten_if_it_is_gone_before_the_watch_shows_it_
     cluster.store(Pod).apply(pod("p", uid="uid-of-another"))
     assert forgotten == ([] if is_seen else [("uid-p", "a")])
     assert cluster.nodes.placed_on("uid-p") is None
+
+
+@pytest.mark.parametrize("when", ["its binding fails", "its binding succeeds", "it was bound unseen"])
+async def test_a_pod_keeps_what_is_reserved_by_its_name_when_the_one_before_is_forgotten(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Writes, "gate", asyncio.Event(), raising=False)
+    monkeypatch.setattr(Writes, "fails", "uid-1" if when == "its binding fails" else "")
+    is_unseen = when == "it was bound unseen"
+    cluster = world([node("a")], [] if is_unseen else [pod("p", uid="uid-1")])
+    made = extender(cluster, ByName, Writes)
+    [framework] = made.profiles.frameworks.values()
+    by_name = next(plugin for plugin in framework.plugins if isinstance(plugin, ByName))
+    first, second = pod_document("p", uid="uid-1"), pod_document("p", uid="uid-2")
+    made.filter(filter_body(first, ["a"]))
+    binding = asyncio.ensure_future(made.bind(bind_body(first, "a")))
+    while not by_name.reserved:
+        await asyncio.sleep(0)
+    if is_unseen:
+        Writes.gate.set()
+        await binding
+        made.clock.advance(599)  # type: ignore[attr-defined]
+    else:
+        cluster.store(Pod).apply(pod("p", uid="uid-2"))
+    _, attempt = made.filter(filter_body(second, ["a"]))
+    assert attempt is not None
+    made.work_ahead(attempt)
+    bound = asyncio.ensure_future(made.bind(bind_body(second, "a")))
+    await asyncio.sleep(0)
+    Writes.gate.set()
+    await binding
+    assert json.loads(await bound) == {"Error": ""}
+    made.clock.advance(2)  # type: ignore[attr-defined]
+    made.binds.forget_vanished()
+    assert by_name.reserved == {"default/p": "uid-2"}
 
 
 async def test_a_pod_that_is_gone_before_its_binding_is_answered_is_forgotten() -> None:
