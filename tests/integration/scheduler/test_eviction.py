@@ -88,6 +88,22 @@ async def test_a_victim_that_waits_for_its_permit_is_rejected_and_stays(
     assert await terminating(stage) == ["v1"]
 
 
+async def test_a_victim_that_is_not_being_bound_yet_gives_back_its_node_and_stays(
+    stage: Stage, victims: list[Pod], preemptor: Pod
+) -> None:
+    world = World(stage.client)
+    asked: list[str] = []
+
+    def gives_back(uid: str) -> bool:
+        asked.append(uid)
+        return uid == victims[0].metadata.uid
+
+    world.handle.waiting_pods.on_preempt(gives_back)
+    assert (await world.executor.evict(preemptor, "n1", victims[:2])).is_success
+    assert asked == [victim.metadata.uid for victim in victims[:2]]
+    assert await terminating(stage) == ["v1"]
+
+
 async def test_evictions_beside_the_cycle_hold_the_pod_back_until_the_last_one_is_seen_to_go(
     stage: Stage, victims: list[Pod], preemptor: Pod
 ) -> None:

@@ -118,6 +118,14 @@ class TentativeReserves:
         if known is not None:
             known.framework.handle.gave_back(known.pod)
 
+    def preempt(self, uid: str) -> bool:
+        """Release what is reserved for a pod that another one preempts; return whether anything was."""
+        counted = self._pods.get(uid)
+        if counted is None or counted.ahead is None:
+            return False
+        self.unreserve(uid, "the pod was preempted")
+        return True
+
     def begin_again(self, uid: str) -> None:
         """Do the same as a new attempt of the pod begins; other pods are retried by `ended`, if at all."""
         self._again = self._release(uid, "a new scheduling attempt of the pod has begun")

@@ -147,6 +147,7 @@ class Extender:
         self.post_filters = PostFilters(profiles, handle, self.jobs)
         self._preempting = Preempting(profiles, handle, self.attempts, self.jobs, self.post_filters)
         handle.on(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
+        handle.waiting_pods.on_preempt(self.tentative.preempt)
         if is_light:
             light.check(profiles.frameworks.values())
             light.WatchedBinds(handle, self.attempts, self.binds.asked)

@@ -81,7 +81,7 @@ JOB_PLAN_DURATION = BulkHistogram(
 PLANS_ENDED = Counter(
     "koordpy_job_plans_ended_total",
     "Plans of jobs by how they ended: bound, or released because of timeout, pod_gone, node_gone, "
-    "contradicted, failed, lease_lost, shutdown.",
+    "contradicted, preempted, failed, lease_lost, shutdown.",
     ["reason"],
 )
 HELD_PODS = Gauge(

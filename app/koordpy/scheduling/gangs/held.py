@@ -2,7 +2,7 @@
 
 A plan is released as a whole
 
-- when one of its pods is deleted, ends, or is bound elsewhere, and when a planned node is gone;
+- when one of its pods is deleted, preempted, ends, or is bound elsewhere, and when a planned node is gone;
 - when the attempt of one of its pods fails after all, or its bind;
 - when its pods have not all asked to be bound in time;
 - when the Lease under which it was made is lost.
@@ -76,6 +76,7 @@ class HeldPlans:
         """By the UID of each pod that is held or being bound."""
         handle.on(Pod, update=self._pod_updated, delete=self._pod_deleted)
         handle.on(Node, delete=self._node_deleted)
+        handle.waiting_pods.on_preempt(self._preempted)
 
     def __len__(self) -> int:
         """The number of pods that are held."""
@@ -249,6 +250,13 @@ class HeldPlans:
             self.release_of(pod, "pod_gone", "is at its end")
         elif pod.spec.node_name and pod.metadata.uid in plan.placements:
             self.release_of(pod, "contradicted", f"was bound to {pod.spec.node_name}")
+
+    def _preempted(self, uid: str) -> bool:
+        plan = self._plans.get(uid)
+        if plan is None or uid not in plan.placements:
+            return False
+        self.release_of(plan.placements[uid].pod, "preempted", "was preempted")
+        return True
 
     def _pod_deleted(self, pod: Pod) -> None:
         self.release_of(pod, "pod_gone", "was deleted")

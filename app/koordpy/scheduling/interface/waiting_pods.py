@@ -5,7 +5,7 @@ of a future.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from koordpy.api.core import Pod
 from koordpy.lib import duration
@@ -71,6 +71,7 @@ class WaitingPods:
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
+        self._on_preempt: list[Callable[[str], bool]] = []
 
     def __iter__(self) -> Iterator[WaitingPod]:
         return iter(list(self._pods.values()))
@@ -99,4 +100,19 @@ class WaitingPods:
         if waiting is None:
             return False
         waiting.reject("", message)
+        return True
+
+    def on_preempt(self, handler: Callable[[str], bool]) -> None:
+        """Let a handler release what is held for a pod, by UID, and return whether anything was."""
+        self._on_preempt.append(handler)
+
+    def preempt(self, uid: str, plugin: str) -> bool:
+        """Take its node from a pod that waits, or is not being bound yet; return whether it had one.
+
+        Such a pod runs nowhere and need not be deleted: it is scheduled again.
+        """
+        waiting = self._pods.get(uid)
+        if waiting is None:
+            return any(handler(uid) for handler in self._on_preempt)
+        waiting.reject(plugin, "preempted")
         return True

@@ -1,7 +1,9 @@
 """The eviction of victims: synchronously, or concurrently with the scheduling of other pods.
 
 Victims are deleted, not evicted through the Eviction API, because preemption may violate budgets. A victim
-that still waits in Permit is only rejected. Less important pods nominated to the node lose their nomination.
+that still waits in Permit is only rejected. One that is not being bound yet, though a node is held for it,
+only gives that back; kube-scheduler deletes it, because it counts it as a pod of the node. Less important
+pods nominated to the node lose their nomination.
 
 Source: Kubernetes, `prepareCandidate` and `prepareCandidateAsync` in `pkg/scheduler/framework/preemption`.
 """
@@ -189,10 +191,7 @@ class Executor:
         job: str = "",
     ) -> None:
         meta = victim.metadata
-        waiting = self._handle.waiting_pods.get(meta.uid)
-        if waiting is not None:
-            waiting.reject(self._plugin, "preempted")
-        else:
+        if not self._handle.waiting_pods.preempt(meta.uid, self._plugin):
             try:
                 condition = self._condition(victim, message or _message(preemptor))
                 if condition is not None:

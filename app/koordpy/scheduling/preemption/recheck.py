@@ -2,8 +2,9 @@
 
 kube-scheduler simulates evictions with its in-tree plugins: it does not know what reservations hold, nor
 koordpy's other filters. If these still reject the node, the victims would be evicted for nothing. In that
-case more pods may have to be evicted: the same dry run with the whole profile finds them. A node on which
-that does not help either is dropped.
+case more pods may have to be evicted: the same dry run with the whole profile finds them. It leaves out pods
+that are not bound yet, because kube-scheduler may not know them on the node, and then gives up altogether. A
+node on which that does not help either is dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ class Recheck:
                 framework,
                 state,
                 pod,
-                lambda victim: priority_of(victim) < mine,
+                lambda victim: priority_of(victim) < mine and not self._nodes.is_assumed(victim.metadata.uid),
                 Budgets(self._budgets),
                 self._clock.now(),
             )

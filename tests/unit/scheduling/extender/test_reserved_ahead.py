@@ -223,7 +223,7 @@ async def test_pods_of_jobs_are_left_to_their_plan() -> None:
     assert w.counts.counted == {"p0"}
 
 
-@pytest.mark.parametrize("end", ["filter", "delete", "expire", "close", "bound elsewhere"])
+@pytest.mark.parametrize("end", ["filter", "delete", "expire", "close", "preempt", "bound elsewhere"])
 async def test_what_is_held_is_released(end: str) -> None:
     w = World()
     assert w.filter("p0", "a") == ["a"]
@@ -235,6 +235,13 @@ async def test_what_is_held_is_released(end: str) -> None:
         return
     if end == "delete":
         w.cluster.store(Pod).discard("default/p0")
+    elif end == "preempt":
+        waiting = w.extender.handle.waiting_pods
+        assert [waiting.preempt(uid, "Preempts") for uid in ("uid-p0", "uid-p0", "uid-p1")] == [
+            True,
+            False,
+            False,
+        ]
     elif end == "close":
         w.extender.close("the process ends")
     elif end == "expire":

@@ -320,6 +320,15 @@ async def test_a_deleted_pod_releases_the_whole_plan() -> None:
     assert w.is_clean()
 
 
+async def test_a_preempted_pod_releases_the_whole_plan() -> None:
+    w = World("a-0", "a-1", "a-2")
+    w.node_for("a-0")
+    waiting = w.extender.handle.waiting_pods
+    assert not waiting.preempt("uid-another", "Preempts")
+    assert waiting.preempt("uid-a-1", "Preempts")
+    assert w.is_clean()
+
+
 async def test_a_deleted_node_releases_the_whole_plan() -> None:
     w = World("a-0", "a-1")
     name = w.node_for("a-0")

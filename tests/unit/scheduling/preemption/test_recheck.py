@@ -85,6 +85,14 @@ def test_more_pods_are_evicted_only_if_they_are_less_important() -> None:
     assert looked_at(made, proposed(made, b=["b-1"]), priority=2) == {}
 
 
+def test_pods_that_are_not_bound_yet_are_not_evicted_in_addition() -> None:
+    made = cluster(b="1")
+    assert looked_at(made, proposed(made, b=["b-1"]), priority=4) == {"b": (["b-2", "b-1"], 0)}
+    made.store(Pod).discard("default/b-2")
+    made.nodes.assume(pod("b-2", cpu="1", priority=2), "b")
+    assert looked_at(made, proposed(made, b=["b-1"]), priority=4) == {"b": (["b-3", "b-1"], 0)}
+
+
 def test_a_pod_rejected_by_prefilter_evicts_no_pod() -> None:
     class Never(Plugin, PreFilter):
         name = "Never"
