@@ -78,7 +78,7 @@ class TentativeReserves:
         plugins = framework.tentative
         if not plugins:
             return
-        self._release(pod.metadata.uid, "it is counted anew")
+        self.release(pod.metadata.uid, "it is counted anew")
         for name, plugin in plugins:
             with suppress(Broken):  # logged; Reserve validates the pod in any case
                 call(state, "TentativeReserve", name, plugin.reserve_tentatively, state, pod)
@@ -114,9 +114,17 @@ class TentativeReserves:
 
     def unreserve(self, uid: str, why: str = "its bind call has not come") -> None:
         """Stop counting a pod, if it is counted, release what is reserved for it, and retry other pods."""
-        known = self._release(uid, why)
+        known = self.release(uid, why)
         if known is not None:
             known.framework.handle.gave_back(known.pod)
+
+    def release(self, uid: str, why: str) -> _Counted | None:
+        """Do the same without retrying other pods: the pod is counted again at once. Return how it was."""
+        known = self._pods.get(uid)
+        ahead = self.take(uid)
+        if ahead is not None:
+            ahead.placement.roll_back(why)
+        return known
 
     def preempt(self, uid: str) -> bool:
         """Release what is reserved for a pod that another one preempts; return whether anything was."""
@@ -127,8 +135,9 @@ class TentativeReserves:
         return True
 
     def begin_again(self, uid: str) -> None:
-        """Do the same as a new attempt of the pod begins; other pods are retried by `ended`, if at all."""
-        self._again = self._release(uid, "a new scheduling attempt of the pod has begun")
+        """Release what an earlier attempt of a pod left; other pods are retried by `ended`, if at all."""
+        self.ended()
+        self._again = self.release(uid, "a new scheduling attempt of the pod has begun")
 
     def ended(self) -> None:
         """Retry other pods if the attempt that began last does not count as the one before did."""
@@ -138,13 +147,6 @@ class TentativeReserves:
         now = self._pods.get(before.pod.metadata.uid)
         if now is None or before.node_name not in ("", now.node_name):
             before.framework.handle.gave_back(before.pod)
-
-    def _release(self, uid: str, why: str) -> _Counted | None:
-        known = self._pods.get(uid)
-        ahead = self.take(uid)
-        if ahead is not None:
-            ahead.placement.roll_back(why)
-        return known
 
     def replace(self, key: str, uid: str) -> None:
         """Stop counting a pod whose name another pod has by now, which has this UID."""

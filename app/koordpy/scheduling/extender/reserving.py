@@ -45,7 +45,7 @@ class Reserving:
         scored, size = attempt.state, attempt.size
         if not self.check(attempt, node_name, term).is_success:
             return
-        self._tentative.take(uid)
+        self._tentative.release(uid, "it is reserved anew")
         attempt.shed()
         attempt.is_reserved = True
         placement = Placement(attempt.framework, attempt.state, pod, node_name)

@@ -273,6 +273,14 @@ async def test_others_are_retried_after_a_new_filter_call_only_if_the_pod_is_not
     assert w.counts.counted == {"p0"}
 
 
+async def test_others_are_retried_if_another_filter_call_comes_before_the_pod_is_held_again() -> None:
+    w = World()
+    assert w.filter("p0", "a") == ["a"]
+    w.filter_only("p0", "b")
+    assert w.filter("p1", "a") == ["a"]
+    assert w.moves.names == ["p0"]
+
+
 async def test_others_are_retried_after_a_bind_call_only_if_it_fails() -> None:
     w = World()
     assert w.filter("p0", "a") == w.filter("p1", "a") == ["a"]
