@@ -41,8 +41,7 @@ class ClusterEvent:
     @property
     def gone_pod(self) -> str:
         """The UID of a pod that is gone, or gave back what it had; else empty."""
-        is_gone = self.kind is Pod and self.old is not None and self.new is None
-        return self.old.metadata.uid if is_gone and self.old is not None else ""
+        return self.old.metadata.uid if self.kind is Pod and self.old and self.new is None else ""
 
 
 class PodQueue(Protocol):

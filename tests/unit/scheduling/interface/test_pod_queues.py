@@ -44,3 +44,12 @@ def test_an_event_says_what_changed() -> None:
         ClusterEvent(Node)
     with pytest.raises(ValueError, match="an event of Node: got Pod, expected Node before and after"):
         ClusterEvent(Node, new=pod("p"))
+
+
+def test_what_a_pod_gives_back_is_an_event_of_a_pod_that_is_gone() -> None:
+    handle, queue, given = Handle(world([])), Queue(), pod("p")
+    handle.queue.join(queue)
+    handle.gave_back(given)
+    [event] = queue.events
+    assert (event.old, event.new, event.gone_pod) == (given, None, given.metadata.uid)
+    assert ClusterEvent(Pod, given, given).gone_pod == ClusterEvent(Node, node("n")).gone_pod == ""
