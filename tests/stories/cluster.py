@@ -261,12 +261,13 @@ class StoryCluster:
         """Create pods, trying again where the webhook could not be reached (it is being restarted)."""
 
         def create(pod: dict[str, Any]) -> None:
-            for attempt in range(60):
+            deadline = time.monotonic() + PATIENCE
+            while True:
                 try:
                     self.core.create_namespaced_pod(pod["metadata"]["namespace"], pod)
                     return
                 except ApiException as error:
-                    if error.status != 500 or attempt == 59:
+                    if error.status != 500 or time.monotonic() > deadline:
                         raise
                     time.sleep(0.5)
 
