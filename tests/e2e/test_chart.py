@@ -144,7 +144,7 @@ def test_numa_and_devices_are_those_of_the_component(gangs: bool) -> None:
             for part in ("rules", "roleRef", "subjects"):
                 assert own.get(part) == expected.get(part), part
     if gangs:
-        both = components / "numa-and-devices-with-gangs-and-quotas"
+        both = components / "numa-and-devices-with-gangs-and-quotas" / "profiles"
         profiles = both / "koordpy-profiles-numa-devices-gangs-and-quotas.yaml"
     else:
         profiles = folder / "koordpy-profiles-numa-and-devices.yaml"
@@ -156,6 +156,31 @@ def test_numa_and_devices_are_those_of_the_component(gangs: bool) -> None:
     assert scheduler == yaml.safe_load((folder / "kube-scheduler-config.yaml").read_text())
     with pytest.raises(HelmError, match=r"needs scheduler\.reservations"):
         rendered({"scheduler": {"numaAndDevices": True, "reservations": False}})
+
+
+@pytest.mark.parametrize(
+    ("component", "values"),
+    [
+        ("gangs-and-quotas", {"gangsAndQuotas": True}),
+        ("numa-and-devices", {"numaAndDevices": True}),
+        ("numa-and-devices-with-gangs-and-quotas", {"gangsAndQuotas": True, "numaAndDevices": True}),
+    ],
+)
+def test_a_component_configures_the_extender_as_its_value_does(
+    component: str, values: dict[str, bool], tmp_path: Path
+) -> None:
+    base = os.path.relpath(render.DEPLOY / "kustomize", tmp_path.resolve())
+    overlay = {
+        "kind": "Kustomization",
+        "resources": [f"{base}/overlays/full"],
+        "components": [f"{base}/components/{component}"],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    documents = map(render.comparable, read_all_yaml(render.kustomized(tmp_path)))
+    expected = rendered({"scheduler": values})
+    for document in documents:
+        if document["kind"] == "ConfigMap":
+            assert document["data"] == expected[render.key(document)]["data"], document["metadata"]["name"]
 
 
 @pytest.mark.parametrize("gates", [{}, {"DevicePluginAdaption": False}, {"DevicePluginAdaption": True}])

@@ -378,7 +378,7 @@ def test_the_worker_may_follow_what_the_profiles_of_a_component_follow(component
     """The worker proves evictions with the profiles of the extender (`components/worker-profiles`)."""
     documents: list[Any] = []
     folders = [DEPLOY / "kustomize" / "components" / component]
-    profiles = next(folders[0].glob("koordpy-profiles*.yaml"))
+    profiles = next(folders[0].rglob("koordpy-profiles*.yaml"))
     for folder in folders:
         included = yaml.safe_load((folder / "kustomization.yaml").read_text()).get("components") or ()
         folders += [(folder / path).resolve() for path in included]

@@ -21,9 +21,14 @@ Document = dict[str, Any]
 @cache
 def kustomize(overlay: str) -> str:
     """Return the manifests of an overlay as kubectl renders them."""
+    return kustomized(DEPLOY / "kustomize" / "overlays" / overlay)
+
+
+def kustomized(folder: Path) -> str:
+    """Return the manifests of a folder with a kustomization as kubectl renders them."""
     kubectl = build.ensure(["kubectl"])["kubectl"]
     done = subprocess.run(
-        [kubectl, "kustomize", DEPLOY / "kustomize" / "overlays" / overlay],
+        [kubectl, "kustomize", folder],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
