@@ -19,7 +19,7 @@ from koordpy.scheduling.profiles.in_tree import IN_TREE
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .cause import Cause, Certainty
-from .device_causes import device_causes, left_causes, unhealthy_causes
+from .device_causes import device_causes, left_causes, not_offered_causes, unhealthy_causes
 from .gangs.causes import gang_causes, unknown_gang
 from .gangs.report import GangReporter
 from .history import Histories, Life, What, created, unscheduled
@@ -223,6 +223,7 @@ class Causes:
             )
             framework = self._profiles.of(pod.spec.scheduler_name)
             if framework is not None:
+                yield from not_offered_causes(framework.handle.cluster, pod)
                 yield from unhealthy_causes(framework.handle.cluster, told.message)
             return
         yield from self._unseen(pod, refused)

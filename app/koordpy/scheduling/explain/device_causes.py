@@ -4,6 +4,7 @@ The reasons of attempts are Koordinator's: they count nodes. What they mean, and
 labels of nodes show about it, is added here.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
@@ -17,6 +18,8 @@ from koordpy.api.extension import (
 )
 from koordpy.api.meta import KubeObject
 from koordpy.api.quantity import QuantityError
+from koordpy.api.resource_names import is_extended
+from koordpy.api.resources import pod_requests
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.lib.counting import counted, have
@@ -29,6 +32,11 @@ SHOWN: Final = 3
 """The number of nodes that are named."""
 
 _TYPES: Final = ("gpu", "rdma", "fpga")
+
+_UNALIGNED: Final = "NUMANodesUnaligned"
+_OF_RESERVATIONS: Final = re.compile(r"Reservation\(s\) Insufficient (\w+ devices|GPU Devices)")
+_HINT: Final = re.compile(r"([^ ,]+) prefer \[([01 ]*)\] among")
+"""A resource in a reason of unaligned hints, with the sets of NUMA nodes that it prefers."""
 
 _MEANINGS: Final = (
     (
@@ -106,7 +114,7 @@ _MEANINGS: Final = (
     ),
     (
         "Unaligned NUMA Hint cause",
-        "NUMANodesUnaligned",
+        _UNALIGNED,
         "each of the pod's resources has NUMA nodes, but not the same ones, or these are not the fewest that "
         "could hold it, or are shared though the pod excludes that",
         "wait, or use a less strict NUMA topology policy (BestEffort), or singleNUMANodeExclusive: Preferred",
@@ -235,7 +243,8 @@ _MEANINGS: Final = (
         "invalid resource device requests",
         "DeviceRequestInvalid",
         "the requests are no combination that allocates devices",
-        "see the combinations in docs/devices.md",
+        "request a share of one device, up to 100 percent, or a multiple of 100 for whole ones; parts of "
+        "several GPUs need koordinator.sh/gpu.shared (docs/devices.md)",
     ),
     (
         "invalid resource unit",
@@ -296,12 +305,59 @@ def device_causes(cluster: Cluster, pod: Pod, message: str) -> Iterator[Cause]:
     for reason, cause, meaning, fix in _MEANINGS:
         if reason in message and cause not in named:
             named.add(cause)
-            yield _certain(cause, meaning, fix)
+            yield _certain(cause, meaning + _sets_with_room(message) * (cause == _UNALIGNED), fix)
+    of_nodes = _OF_RESERVATIONS.sub("", message)
+    if of_nodes != message:
+        yield _certain(
+            "DevicesOfReservationTaken",
+            "Reservations that the pod may use have too few free devices for it, and it gets no others "
+            "(allocatePolicy Restricted, or an affinity to the Reservation)",
+            "request no more than the Reservation has, wait until its other owners end, or reserve more",
+        )
     for type_ in _TYPES:
-        if f"Insufficient {type_} devices" in message or (type_ == "gpu" and "Insufficient GPU D" in message):
+        if f"Insufficient {type_} devices" in of_nodes or (
+            type_ == "gpu" and "Insufficient GPU D" in of_nodes
+        ):
             yield _short_of(cluster, type_)
     if "GPUIsolationProvider" in message:
         yield _without_provider(cluster, pod)
+
+
+def _sets_with_room(message: str) -> str:
+    """Return the smallest sets of NUMA nodes with room for each resource, from the masks of a reason."""
+    sets = {
+        resource: " or ".join("+".join(_numa_nodes(mask)) for mask in masks.split())
+        for resource, masks in reversed(_HINT.findall(message))
+    }
+    told = ", ".join(f"{resource} {nodes or 'none'}" for resource, nodes in sorted(sets.items()))
+    return f" (NUMA nodes with room, in some node: {told})" if told else ""
+
+
+def _numa_nodes(mask: str) -> list[str]:
+    """Return the NUMA nodes of a binary number, of which NUMA node 0 is the last digit."""
+    return [str(number) for number, digit in enumerate(reversed(mask)) if digit == "1"]
+
+
+def not_offered_causes(cluster: Cluster, pod: Pod) -> Iterator[Cause]:
+    """Name resources that the pod requests and no node offers: kube-scheduler refuses every node for them."""
+    nodes = list(_known(cluster, Node))
+    states = (shared.state for shared in cluster.states)
+    classes = next((state for state in states if isinstance(state, DeviceClasses)), None)
+    missing = sorted(
+        name
+        for name in pod_requests(pod)
+        if is_extended(name)
+        and (classes is None or name not in classes.class_of)
+        and not any(node.status.allocatable.get(name, "0") != "0" for node in nodes)
+    )
+    if nodes and missing:
+        yield _certain(
+            "ResourceNotOffered",
+            f"no node offers {', '.join(missing)} (status.allocatable)",
+            "let what knows the devices enter it: a device plugin, or the worker's controllers "
+            "GPUDeviceResource and RDMADeviceResource; or, where koordpy counts it by Devices, let "
+            "kube-scheduler's NodeResourcesFit ignore it (ignoredResources)",
+        )
 
 
 def _short_of(cluster: Cluster, type_: str) -> Cause:

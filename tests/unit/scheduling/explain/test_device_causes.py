@@ -14,7 +14,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.device_classes import DeviceClasses
 from koordpy.scheduling.explain import device_causes as device_causes_module
 from koordpy.scheduling.explain.cause import Cause
-from koordpy.scheduling.explain.device_causes import device_causes, left_causes
+from koordpy.scheduling.explain.device_causes import device_causes, left_causes, not_offered_causes
 from koordpy.testing.objects import node, pod
 
 GPU_CLASS = {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}
@@ -64,6 +64,31 @@ def test_pods_that_hold_devices_and_are_not_bound_yet_are_named() -> None:
     assert cause.message.endswith(f"; pods that are about to be bound count already: {names}")
 
 
+def test_unaligned_numa_nodes_are_named_by_number() -> None:
+    hints = "cpu prefer [0011 1100] among [0011 1100 1111],memory prefer [0001] among [0001]"
+    [cause] = found(f"0/1 nodes are available: 1 Unaligned NUMA Hint cause {hints}.")
+    assert cause.message.endswith("(NUMA nodes with room, in some node: cpu 0+1 or 2+3, memory 0)")
+
+
+@pytest.mark.parametrize(
+    ("requests", "named"),
+    [
+        ({"koordinator.sh/rdma": "1", "a.b/c": "1"}, "a.b/c, koordinator.sh/rdma"),
+        ({"koordinator.sh/gpu-core": "100", "kubernetes.io/batch-cpu": "1"}, ""),
+        ({"nvidia.com/gpu": "1"}, ""),
+    ],
+)
+def test_resources_that_no_node_offers_are_named(requests: dict[str, str], named: str) -> None:
+    cluster = Cluster()
+    cluster.shared(DeviceClasses)
+    cluster.store(DeviceClass).apply(decode(DeviceClass, GPU_CLASS))
+    offered = {"koordinator.sh/gpu-core": "100", "koordinator.sh/rdma": "0"}
+    cluster.store(Node).apply(node("a", resources=offered))
+    causes = list(not_offered_causes(cluster, pod("p", resources=requests)))
+    told = [f"no node offers {named} (status.allocatable)"] if named else []
+    assert [cause.message for cause in causes] == told
+
+
 @pytest.mark.parametrize(
     ("nodes", "part"), [(("HAMi-core", ""), "1 node has"), (("", "other"), "no node has")]
 )
@@ -107,6 +132,8 @@ def test_an_absent_provider_of_isolation_is_named(nodes: tuple[str, str], part: 
         ("invalid VFSelector of DeviceHint, deviceType: rdma, err: x", "DeviceAnnotationInvalid"),
         ('failed to lock node: node "n" has been locked', "DevicePluginNotTold"),
         ("Insufficient GPU Devices", "DevicesNotReported"),
+        ("Reservation(s) Insufficient GPU Devices", "DevicesOfReservationTaken"),
+        ("Reservation(s) Insufficient rdma devices", "DevicesOfReservationTaken"),
     ],
 )
 def test_each_reason_has_one_cause(reason: str, cause: str) -> None:
