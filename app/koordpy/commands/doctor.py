@@ -5,7 +5,9 @@ Exit codes: 0 when nothing is wrong, 1 with problems, 2 when something could not
 
 import asyncio
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,23 +16,41 @@ from rich.markup import escape
 
 from .options import Failure, cluster_options, output_option
 from .output import Format, counted, emit
+from .replica import NAMESPACE
 
 if TYPE_CHECKING:
+    from koordpy.cluster.client import Client
     from koordpy.doctor.finding import Report
+    from koordpy.settings import Settings
+
+    from .deployed import Deployed
 
 _RENAMED = {"webhooks": "admission", "qos": "agent"}
+
+_DEFAULT_CONFIG = Path("/etc/koordpy/koordpy.yaml")
+"""Where the manifests mount koordpy's configuration into its pods."""
 
 _COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red", "unknown": "magenta"}
 
 
 @click.command(short_help="Check what a cluster lacks for koordpy.")
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="koordpy's KoordpyConfiguration, as deployed."
+    "--config",
+    type=click.Path(path_type=Path),
+    help="koordpy's KoordpyConfiguration, as deployed (default: what runs in the cluster).",
 )
 @click.option(
     "--scheduler-config",
     type=click.Path(path_type=Path),
-    help="kube-scheduler's KubeSchedulerConfiguration, whose extender entries are checked.",
+    help="kube-scheduler's KubeSchedulerConfiguration, whose extender entries are checked (default: that of "
+    "the kube-scheduler beside the extender).",
+)
+@click.option(
+    "--koordpy-namespace",
+    metavar="NAMESPACE",
+    default=NAMESPACE,
+    show_default=True,
+    help="Where koordpy runs.",
 )
 @click.option(
     "--parts",
@@ -51,6 +71,7 @@ def doctor(
     /,
     config: Path | None,
     scheduler_config: Path | None,
+    koordpy_namespace: str,
     parts: str | None,
     user: str,
     feature_gates: str,
@@ -65,6 +86,8 @@ def doctor(
     NodeMetrics, rights, PriorityClasses, Leases, clocks, pending pods and Reservations without a node, as far
     as the enabled features need them, third-party plugins included. Nothing is changed.
 
+    Which features are enabled is known from --config, else from the ConfigMaps of what runs in the cluster.
+
     With --node: what this node's kernel supports and what it lacks for which plugin of the node agent, rights
     that are missing, and files that the kubelet writes itself.
 
@@ -74,7 +97,8 @@ def doctor(
         local = _node(config, feature_gates)
         emit(local.model_dump(mode="json"), output, lambda to: _show(to, local, True))
         this.exit(local.exit_code)
-    found = asyncio.run(_examine(config, scheduler_config, parts, user, feature_gates, access))
+    place = Place(config, scheduler_config, koordpy_namespace)
+    found = asyncio.run(_examine(place, parts, user, feature_gates, access))
     emit(found.model_dump(mode="json"), output, lambda to: _show(to, found, everything))
     this.exit(found.exit_code)
 
@@ -88,14 +112,24 @@ def _node(config: Path | None, feature_gates: str) -> "Report":
 
     try:
         overrides = {"featureGates": parse(feature_gates) or None}
+        if config is None and _DEFAULT_CONFIG.exists():
+            config = _DEFAULT_CONFIG
         return examine(process_settings.load(config, overrides, os.environ))
     except (FeatureGateError, FlagError, PluginError) as error:
         raise Failure(str(error)) from None
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the configuration of koordpy and kube-scheduler is: in files, else in the cluster."""
+
+    config: Path | None
+    scheduler_config: Path | None
+    namespace: str
+
+
 async def _examine(
-    config: Path | None,
-    scheduler_config: Path | None,
+    place: Place,
     parts: str | None,
     user: str,
     feature_gates: str,
@@ -111,10 +145,9 @@ async def _examine(
     from koordpy.lib.nearest import suggestion
 
     overrides = {"client": access, "featureGates": parse(feature_gates) or None}
-    settings = process_settings.load(config, overrides, os.environ)
-    if parts is None:
-        chosen = parts_of(settings)
-    else:
+    settings = process_settings.load(place.config, overrides, os.environ)
+    chosen: tuple[Part, ...] = ()
+    if parts is not None:
         names = [name.strip() for name in parts.split(",")]
         strangers = [name for name in names if name not in known_parts()]
         for name in strangers:
@@ -126,15 +159,62 @@ async def _examine(
     reach = settings.client
     client = Client(Connection.find(reach.kubeconfig, reach.context, reach.server), timeout=10, attempts=2)
     try:
-        return await examine(client, Question(settings, chosen, scheduler_config, user))
+        with TemporaryDirectory(prefix="koordpy-doctor-") as folder:
+            found = await _found(client, place, Path(folder), settings)
+            question = Question(
+                found.settings,
+                chosen or parts_of(found.settings),
+                place.scheduler_config or found.scheduler_file,
+                user,
+                tuple(found.workloads),
+                tuple(found.remarks),
+            )
+            report = await examine(client, question)
     finally:
         await client.close()
+    texts = [
+        finding.model_copy(
+            update={name: found.as_in_pods(getattr(finding, name)) for name in ("subject", "message", "fix")}
+        )
+        for finding in report.findings
+    ]
+    return report.model_copy(update={"findings": texts})
+
+
+async def _found(client: "Client", place: Place, folder: Path, settings: "Settings") -> "Deployed":
+    """Return what --config says, else what runs in the cluster, else the defaults, with a remark."""
+    from koordpy.cluster.errors import ApiError, ConnectionFailed
+    from koordpy.doctor.examination import CONFIGURATION
+
+    from .deployed import Deployed, deployed
+
+    if place.config is not None:
+        return Deployed(settings, workloads=[str(place.config)])
+    try:
+        found = await deployed(client, place.namespace, folder, settings)
+    except (ApiError, ConnectionFailed):
+        return Deployed(settings)  # the examination says so
+    if not found.workloads:
+        found.remarks.append(
+            CONFIGURATION.note(
+                "koordpy",
+                f"no workload of koordpy's with a configuration was found in namespace {place.namespace}: "
+                "examined is what `koordpy serve` needs by default",
+                "--config FILE, --koordpy-namespace NAMESPACE",
+            )
+        )
+    return found
 
 
 def _show(to: Console, report: "Report", everything: bool) -> None:
     """Print what is wrong by area, then the number of findings in each state."""
     area = None
-    shown = [finding for finding in report.findings if everything or finding.state != "ok"]
+    skipped = [finding for finding in report.findings if finding.state == "skipped"]
+    shown = [
+        finding
+        for finding in report.findings
+        if finding not in skipped and (everything or finding.state != "ok")
+    ]
     fixes = [(finding.area, finding.fix) for finding in shown]
     for finding, following in zip(shown, [*fixes[1:], None], strict=True):
         if finding.area != area:
@@ -147,6 +227,15 @@ def _show(to: Console, report: "Report", everything: bool) -> None:
         )
         if finding.fix and following != (finding.area, finding.fix):
             to.print(f"           [dim]-> {escape(finding.fix)}[/dim]")
+    if skipped:
+        to.print("[bold]not examined[/bold]")
+    for finding in skipped:
+        to.print(f"  [dim]{escape(finding.area)}: {escape(finding.message)}[/dim]")
+    for source in dict.fromkeys(report.configurations):
+        to.print(f"[dim]configured by {escape(source)}[/dim]")
     counts = [counted(number, state.value) for state, number in report.counts.items() if number]
-    counts = [text.replace("oks", "ok").replace("unknowns", "unknown") for text in counts]
+    counts = [
+        text.replace("oks", "ok").replace("unknowns", "unknown").replace("skippeds", "skipped")
+        for text in counts
+    ]
     to.print(f"{escape(report.server)} ({', '.join(report.parts)}): {', '.join(counts)}")

@@ -78,6 +78,11 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     """Serve webhooks, the scheduler extender and the debug API."""
     from koordpy.settings import SERVING
 
+    _run(obj, options["config"], serve_overrides(options), default=SERVING)
+
+
+def serve_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the options of `koordpy serve` override in its settings."""
     overrides = _common_overrides(options)
     overrides["parts"] = _list(options["parts"])
     overrides["admission"] = {
@@ -95,7 +100,7 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
         "controllerPlugins": _list(options["controller_plugins"]),
         "leaderElect": False if options["no_leader_elect"] else None,
     }
-    _run(obj, options["config"], overrides, default=SERVING)
+    return overrides
 
 
 @click.command(short_help="Run the descheduler, the controllers, or both.")
@@ -139,6 +144,27 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
         raise Failure("--controllers: expected a list, such as '*,-nodeslo'; --parts controllers runs them")
     from koordpy.settings import WORKER_DEBUG_PORT
 
+    belongs = {
+        "--descheduler-config": "descheduler",
+        "--scheduler-config": "descheduler",
+        "--dry-run": "descheduler",
+        "--controllers": "controllers",
+        "--controller-arg": "controllers",
+        "--noderesource-plugins": "controllers",
+        "--config-namespace": "controllers",
+        "--slo-config-name": "controllers",
+    }
+    given = {
+        option: part
+        for option, part in belongs.items()
+        if options[option.removeprefix("--").replace("-", "_")]
+    }
+    overrides = worker_overrides(options)
+    _run(obj, options["config"], overrides, WORKER_DEBUG_PORT, always=("debug",), belongs=given)
+
+
+def worker_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the options of `koordpy worker` override in its settings."""
     overrides = _common_overrides(options)
     overrides["parts"] = _list(options["parts"])
     overrides["worker"] = {
@@ -156,22 +182,7 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
             "sloConfigName": options["slo_config_name"],
         },
     }
-    belongs = {
-        "--descheduler-config": "descheduler",
-        "--scheduler-config": "descheduler",
-        "--dry-run": "descheduler",
-        "--controllers": "controllers",
-        "--controller-arg": "controllers",
-        "--noderesource-plugins": "controllers",
-        "--config-namespace": "controllers",
-        "--slo-config-name": "controllers",
-    }
-    given = {
-        option: part
-        for option, part in belongs.items()
-        if options[option.removeprefix("--").replace("-", "_")]
-    }
-    _run(obj, options["config"], overrides, WORKER_DEBUG_PORT, always=("debug",), belongs=given)
+    return overrides
 
 
 @click.command(cls=AgentFlagsCommand, short_help="Run the node agent, which enforces QoS.")
@@ -185,13 +196,15 @@ def agent(obj: dict[str, Any], /, **options: Any) -> None:
     """
     from koordpy.settings import AGENT_DEBUG_PORT
 
+    _run(obj, options["config"], agent_overrides(options, click.get_current_context()), AGENT_DEBUG_PORT)
+
+
+def agent_overrides(options: Mapping[str, Any], this: click.Context) -> dict[str, Any]:
+    """Return what the options of `koordpy agent`, and koordlet's flags in its context, override."""
     overrides = _common_overrides(options)
     overrides["parts"] = ["agent"]
-    overrides["agent"] = {
-        "nodeName": options["node_name"],
-        "flags": agent_flags.given(click.get_current_context()) or None,
-    }
-    _run(obj, options["config"], overrides, AGENT_DEBUG_PORT)
+    overrides["agent"] = {"nodeName": options["node_name"], "flags": agent_flags.given(this) or None}
+    return overrides
 
 
 def _run(
@@ -260,7 +273,7 @@ def _file_named(config: Path | None, overrides: dict[str, Any]) -> Iterator[None
 # --- reading options -------------------------------------------------------------------------------
 
 
-def _common_overrides(options: dict[str, Any]) -> dict[str, Any]:
+def _common_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     from koordpy.lib import feature_gates
 
     return {

@@ -36,6 +36,8 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Check the configuration, then what depends on it, where the controllers are enabled."""
     enabled = {feature.name for feature in installation.features if feature.part is Part.CONTROLLERS}
     if not enabled & _CONTROLLERS:
+        none = f"no controller of {', '.join(sorted(_CONTROLLERS))} is enabled"
+        yield AREA.skipped(installation.unchecked(Part.CONTROLLERS) or none)
         return
     settings = installation.settings.worker.controllers
     place = f"{settings.config_namespace}/{settings.slo_config_name}"

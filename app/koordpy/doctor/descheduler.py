@@ -31,7 +31,8 @@ AREA = Area("descheduler")
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Check the nodes that the profiles select, what the profiles enable, and what plugins lack."""
     file = installation.settings.worker.descheduler.config
-    if Part.DESCHEDULER not in installation.parts or installation.problems or file is None:
+    if (why := installation.unchecked(Part.DESCHEDULER)) or file is None:
+        yield AREA.skipped(why)
         return
     config = loading.load_file(Path(file))
     settings = installation.settings.worker.descheduler

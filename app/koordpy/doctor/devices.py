@@ -49,11 +49,10 @@ _POLICIES: Final = (extension.LABEL_NODE_NUMA_TOPOLOGY_POLICY, extension.LABEL_N
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Check nodes, their NodeResourceTopologies and Devices, where a profile has one of the plugins."""
+    if why := installation.unchecked(Part.EXTENDER, NODE_NUMA_RESOURCE, DEVICE_SHARE):
+        yield AREA.skipped(why)
+        return
     plugins = {plugin.name for plugin in installation.plugins}
-    if Part.EXTENDER not in installation.parts or installation.problems:
-        return
-    if not plugins & {NODE_NUMA_RESOURCE, DEVICE_SHARE}:
-        return
     client = installation.client
     nodes = await client.list_all(Node)
     findings: list[Finding] = []

@@ -65,18 +65,21 @@ class Question:
     """What to examine: the parts of koordpy that its settings choose, and a kube-scheduler.
 
     `scheduler_file` is kube-scheduler's configuration, `user` whose rights are reviewed (empty: those of the
-    client's own credentials).
+    client's own credentials). `configurations` is where the settings are from, `remarks` what is known of
+    that.
     """
 
     settings: Settings
     parts: tuple[Part, ...]
     scheduler_file: Path | None = None
     user: str = ""
+    configurations: tuple[str, ...] = ()
+    remarks: tuple[Finding, ...] = ()
 
 
 async def examine(client: Client, question: Question, clock: Clock | None = None) -> Report:
     """Examine every area and return the report. Raises OSError for a file that cannot be read."""
-    found: list[Finding] = []
+    found: list[Finding] = list(question.remarks)
     scheduler: SchedulerConfiguration | None = None
     if question.scheduler_file is not None:
         try:
@@ -101,8 +104,8 @@ async def examine(client: Client, question: Question, clock: Clock | None = None
         for problem in dict.fromkeys(installation.problems)  # two parts may have the same problem
     ]
     if not installation.problems:
-        parts = ", ".join(part.value for part in question.parts) or "none"
-        found.append(CONFIGURATION.ok("koordpy", f"starts with it; parts: {parts}"))
+        named = ", ".join(part.value for part in question.parts) or "none"
+        found.append(CONFIGURATION.ok("koordpy", f"starts with it; parts: {named}"))
     if Part.EXTENDER in question.parts:
         if scheduler is not None:
             found += extenders.check(installation, scheduler)
@@ -113,7 +116,8 @@ async def examine(client: Client, question: Question, clock: Clock | None = None
                 )
             )
     found += await _of_the_cluster(installation)
-    return report(client.connection.server, [part.value for part in question.parts], found)
+    parts = [part.value for part in question.parts]
+    return report(client.connection.server, parts, found, question.configurations)
 
 
 async def _of_the_cluster(installation: Installation) -> list[Finding]:

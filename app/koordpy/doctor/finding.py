@@ -10,7 +10,8 @@ class State(StrEnum):
     """The state of one thing.
 
     PROBLEM: an enabled feature does not work, or not as intended. WARNING: it works, but probably not as
-    intended. NOTE: worth knowing. UNKNOWN: it could not be examined.
+    intended. NOTE: worth knowing. UNKNOWN: it could not be examined. SKIPPED: a whole area that was not
+    examined, because nothing that is enabled needs it.
     """
 
     OK = "ok"
@@ -18,6 +19,7 @@ class State(StrEnum):
     WARNING = "warning"
     PROBLEM = "problem"
     UNKNOWN = "unknown"
+    SKIPPED = "skipped"
 
 
 class Finding(OutputModel):
@@ -31,10 +33,14 @@ class Finding(OutputModel):
 
 
 class Report(OutputModel):
-    """All findings, and the number of findings in each state."""
+    """All findings, and the number of findings in each state.
+
+    `configurations` is what the enabled features are known from; empty for the defaults of `koordpy serve`.
+    """
 
     server: str
     parts: list[str]
+    configurations: list[str] = []
     counts: dict[State, int]
     findings: list[Finding]
 
@@ -46,11 +52,19 @@ class Report(OutputModel):
         return 2 if self.counts[State.UNKNOWN] else 0
 
 
-def report(server: str, parts: Iterable[str], findings: Iterable[Finding]) -> Report:
+def report(
+    server: str, parts: Iterable[str], findings: Iterable[Finding], configurations: Iterable[str] = ()
+) -> Report:
     """Return a report of findings, in their order."""
     found = list(findings)
     counts = {state: sum(1 for finding in found if finding.state is state) for state in State}
-    return Report(server=server, parts=list(parts), counts=counts, findings=found)
+    return Report(
+        server=server,
+        parts=list(parts),
+        configurations=list(configurations),
+        counts=counts,
+        findings=found,
+    )
 
 
 class Area:
@@ -78,3 +92,7 @@ class Area:
     def unknown(self, subject: str, message: str, fix: str = "") -> Finding:
         """Report what could not be examined."""
         return Finding(area=self.name, subject=subject, state=State.UNKNOWN, message=message, fix=fix)
+
+    def skipped(self, why: str) -> Finding:
+        """Report that nothing of this area was examined."""
+        return Finding(area=self.name, subject=self.name, state=State.SKIPPED, message=why)

@@ -55,10 +55,10 @@ class Gang:
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Check the gangs, where a profile has the plugin."""
-    found = [plugin for plugin in installation.plugins if plugin.name == COSCHEDULING]
-    if Part.EXTENDER not in installation.parts or installation.problems or not found:
+    if why := installation.unchecked(Part.EXTENDER, COSCHEDULING):
+        yield AREA.skipped(why)
         return
-    plugin = found[0]
+    plugin = next(plugin for plugin in installation.plugins if plugin.name == COSCHEDULING)
     client = installation.client
     try:
         pod_groups = await client.list_all(PodGroup)

@@ -200,6 +200,16 @@ class Installation:
                 seen.setdefault((type(plugin), repr(plugin.args)), plugin)
         return list(seen.values())
 
+    def unchecked(self, part: Part, *plugins: str) -> str:
+        """Return why nothing of a part, or of these scheduling plugins, can be examined; empty if it can."""
+        if part not in self.parts:
+            return f"part {part.value} is not among the parts"
+        if self.problems:
+            return "koordpy does not start with its configuration"
+        if plugins and not {plugin.name for plugin in self.plugins} & {*plugins}:
+            return f"no profile has {' or '.join(plugins)}"
+        return ""
+
     def needed_by(self, resource: Resource) -> list[str]:
         """Return the enabled features (or parts) that follow a resource."""
         names = list(dict.fromkeys(f.name for f in self.features if resource in f.follows))

@@ -22,7 +22,8 @@ _LONGEST = 300
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """List the pods without a node, and report why they wait, one finding per cause."""
-    if Part.EXTENDER not in installation.parts or installation.problems:
+    if why := installation.unchecked(Part.EXTENDER):
+        yield AREA.skipped(why)
         return
     served = installation.profiles.frameworks
     broken: dict[str, list[Pod]] = defaultdict(list)

@@ -35,10 +35,11 @@ _SPECIAL: Final = (ROOT, SYSTEM, DEFAULT)
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Check the ElasticQuotas, where a profile has the plugin."""
-    plugins = [plugin for plugin in installation.plugins if plugin.name == ELASTIC_QUOTA]
-    if Part.EXTENDER not in installation.parts or installation.problems or not plugins:
+    if why := installation.unchecked(Part.EXTENDER, ELASTIC_QUOTA):
+        yield AREA.skipped(why)
         return
-    client, args = installation.client, plugins[0].args
+    client = installation.client
+    args = next(plugin.args for plugin in installation.plugins if plugin.name == ELASTIC_QUOTA)
     try:
         quotas = await client.list_all(ElasticQuota)
     except NotFound:

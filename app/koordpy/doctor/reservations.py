@@ -28,7 +28,8 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
         for name, framework in installation.profiles.frameworks.items()
         if any(plugin.name == RESERVATION for plugin in framework.plugins)
     ]
-    if Part.EXTENDER not in installation.parts or installation.problems or not served:
+    if why := installation.unchecked(Part.EXTENDER, RESERVATION):
+        yield AREA.skipped(why)
         return
     found = await installation.client.list_all(Reservation)
     waiting = [reservation for reservation in found if reservation.is_unassigned]

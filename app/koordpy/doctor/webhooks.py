@@ -41,6 +41,7 @@ _TIMEOUT = 5.0
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Compare both webhook configurations with the paths that are served."""
     if Part.ADMISSION not in installation.parts:
+        yield AREA.skipped(installation.unchecked(Part.ADMISSION))
         return
     serving = await _serving_certificate(installation)
     if isinstance(serving, Finding):

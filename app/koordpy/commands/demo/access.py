@@ -81,7 +81,12 @@ def write_kubeconfig(path: Path, server: str) -> None:
         "contexts": [named | {"context": {"cluster": CONTEXT, "user": CONTEXT}}],
         "current-context": CONTEXT,
     }
-    _write(path, yaml.safe_dump(document, sort_keys=False))
+    write_yaml(path, document)
+
+
+def write_yaml(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a file that only the user may read. Raises OSError."""
+    _write(path, yaml.safe_dump(dict(document), sort_keys=False))
 
 
 def _write(path: Path, text: str) -> None:

@@ -20,6 +20,7 @@ from koordpy.controllers.noderesource.explanation import NodeResourceExplanation
 from .cluster import NAMESPACE, DemoCluster, DemoFailed
 
 CONTROLLERS = ("nodemetric", "noderesource", "nodeslo")
+FEATURE_GATES = ("EnableSyncGPUSharedResource",)
 _CONFIG = "slo-controller-config"
 _PAUSE = 0.2
 
@@ -34,7 +35,7 @@ class BatchResources:
         """Start the controllers. Raises DemoFailed unless they lead in time."""
         document = {
             "client": {"server": self._cluster.api.url},
-            "featureGates": {"EnableSyncGPUSharedResource": True},
+            "featureGates": dict.fromkeys(FEATURE_GATES, True),
             "worker": {"controllers": {"selection": list(CONTROLLERS)}},
             "shutdownDelay": 0,
         }

@@ -8,7 +8,7 @@ HTTP.
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from koordpy import data
 from koordpy import settings as process_settings
@@ -26,7 +26,7 @@ from koordpy.embedded.workloads import WorkloadControllers
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.settings import WORKER_DEBUG_PORT, Settings
 
-from .access import API_PORT, LOOPBACK, Endpoints, kubeconfig_path, port_or_any, write_kubeconfig
+from .access import API_PORT, LOOPBACK, Endpoints, kubeconfig_path, port_or_any, write_kubeconfig, write_yaml
 
 NAMESPACE: Final = "koordinator-system"
 
@@ -79,6 +79,7 @@ class DemoCluster:
     kubelets: Kubelets
     process: Process
     kubeconfig: Path
+    _scheduler_document: dict[str, Any]
 
     def __init__(self, options: DemoOptions, folder: Path, stack: AsyncExitStack) -> None:
         self._options, self._folder, self._stack = options, folder, stack
@@ -149,6 +150,34 @@ class DemoCluster:
         """The port of the worker's debug API."""
         return self._free(WORKER_DEBUG_PORT)
 
+    def write_configuration(self, worker: dict[str, Any]) -> list[str]:
+        """Write what koordpy and the scheduler run with here, beside the kubeconfig, for the doctor.
+
+        `worker` are the settings of the worker processes. Return the doctor's options with these files.
+        """
+        document = self.process.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        del document["client"]
+        parts = [*(self.process.settings.parts or process_settings.SERVING), "descheduler", "controllers"]
+        gates = {**document.get("featureGates", {}), **worker.pop("featureGates", {})}
+        header = {"apiVersion": process_settings.API_VERSION, "kind": process_settings.KIND}
+        own = {
+            **header,
+            **document,
+            "parts": list(dict.fromkeys(parts)),
+            "worker": worker,
+            "featureGates": gates,
+        }
+        options: list[str] = []
+        for option, name, content in (
+            ("--config", "koordpy.yaml", own),
+            ("--scheduler-config", "kube-scheduler.yaml", self._scheduler_document),
+        ):
+            path = self.kubeconfig.with_name(f"{self.kubeconfig.stem}.{name}")
+            write_yaml(path, content)
+            self._stack.callback(path.unlink, missing_ok=True)
+            options += [option, str(path)]
+        return options
+
     async def homes(self) -> dict[str, str]:
         """Return the nodes of all bound pods by the pods' UIDs."""
         pods = await self.client.list_all(Pod)
@@ -201,20 +230,18 @@ class DemoCluster:
     async def _schedule(self) -> None:
         """Run the embedded scheduler with the shipped configuration, which calls the extender."""
         extender = self.process.settings.extender
-        config = scheduling_config.read(data.documents("scheduler", _SCHEDULER_CONFIG[extender.mode])[0])
+        [document] = data.documents("scheduler", _SCHEDULER_CONFIG[extender.mode])
         url = f"{self.process.listeners['extender'].url}/extender"
+        for entry in document["extenders"]:
+            entry["urlPrefix"] = url
+        config = scheduling_config.read(document)
         profiles = {profile.scheduler_name: profile for profile in config.profiles}
         for name in self.process.part(ExtenderPart).profiles.frameworks:
             if name not in profiles:  # one that only the user's configuration has
                 profiles[name] = config.profiles[0].model_copy(update={"scheduler_name": name})
-        config = config.model_copy(
-            update={
-                "profiles": tuple(profiles.values()),
-                "extenders": tuple(
-                    entry.model_copy(update={"url_prefix": url}) for entry in config.extenders
-                ),
-            }
-        )
+                document["profiles"].append({**document["profiles"][0], "schedulerName": name})
+        self._scheduler_document = document
+        config = config.model_copy(update={"profiles": tuple(profiles.values())})
         scheduler = Scheduler(config, self._connect(), elects=True)
         self._stack.push_async_callback(scheduler.stop)
         await scheduler.start()

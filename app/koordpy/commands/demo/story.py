@@ -39,7 +39,7 @@ from koordpy.lib.counting import counted
 from koordpy.lib.feature_gates import FeatureGates
 
 from . import accelerators, workload
-from .batch_resources import BatchResources
+from .batch_resources import CONTROLLERS, FEATURE_GATES, BatchResources
 from .cluster import DemoCluster, DemoFailed, DemoOptions
 from .relief import Relief
 from .relief import show as show_relief
@@ -343,7 +343,8 @@ class Demo:
             "kubectl top nodes",
             "kubectl -n shop scale deployment web --replicas 30",
             "kubectl get clustercolocationprofiles,nodemetrics",
-            f"{koordpy} doctor",
+            f"{koordpy} doctor {shlex.join(self._doctor_options())}",
+            f"{koordpy} audit",
             f"{koordpy} why {pod}{at}",
             f"{koordpy} why {pod} --history{at}",
             f"{koordpy} gang show training/trainer{at}",
@@ -369,6 +370,14 @@ class Demo:
         ):
             self._to.print(f"  {escape(line)}", soft_wrap=True)
         self._to.print("Ctrl-C ends it.")
+
+    def _doctor_options(self) -> list[str]:
+        """Return the options with which the doctor knows what runs here, outside of the cluster."""
+        descheduler = {"config": str(data.deploy("demo", "descheduler.yaml"))}
+        controllers = {"selection": list(CONTROLLERS)}
+        gates = dict.fromkeys(FEATURE_GATES, True)
+        worker = {"descheduler": descheduler, "controllers": controllers, "featureGates": gates}
+        return self.cluster.write_configuration(worker)
 
     # --- helpers -----------------------------------------------------------------------------------
 
