@@ -5,6 +5,7 @@ Source: Koordinator, `pkg/scheduler/plugins/deviceshare/device_cache.go`, `event
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -12,8 +13,9 @@ import msgspec
 from koordpy.api import device_allocations, extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
-from koordpy.api.device_allocations import MOST_DEVICES, DeviceAllocations
+from koordpy.api.device_allocations import MOST_DEVICES, DeviceAllocation, DeviceAllocations
 from koordpy.api.meta import KubeObject
+from koordpy.api.quantity import ZERO
 from koordpy.api.reservation import Reservation, ReservationTemplate, validate
 from koordpy.api.reserve_pod import DEFAULT_NAMESPACE
 from koordpy.cluster.cluster import Cluster
@@ -232,18 +234,21 @@ def _place(reservation: Reservation) -> tuple[str, str] | None:
 
 
 def _allocations(annotations: Mapping[str, str], kind: str, name: str) -> DeviceAllocations:
-    """What an object's annotation says; nothing if it cannot be read, or takes less than nothing."""
+    """What an object's annotation says; nothing if it cannot be read. Amounts below 0 count as 0."""
     try:
         allocations = device_allocations.of(annotations)
-        for devices in allocations.values():
-            for device in devices:
-                for resource, amount in device.resources.items():
-                    if amount.sign < 0:
-                        raise ValueError(f"{resource}: {amount}: expected an amount of at least 0")
     except ValueError as error:
         log.warning("%s %s: %s", kind, name, error)
         return _NOTHING
-    return {type_: devices for type_, devices in allocations.items() if devices}
+    return {type_: tuple(map(_not_negative, devices)) for type_, devices in allocations.items() if devices}
+
+
+def _not_negative(device: DeviceAllocation) -> DeviceAllocation:
+    resources = device.resources
+    if all(amount.sign >= 0 for amount in resources.values()):
+        return device
+    counted = {name: amount if amount.sign >= 0 else ZERO for name, amount in resources.items()}
+    return replace(device, resources=counted)
 
 
 def _bounded(device: Device) -> Device:

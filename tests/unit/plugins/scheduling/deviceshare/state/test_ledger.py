@@ -7,7 +7,7 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
 from koordpy.api.device_allocations import DeviceAllocation
-from koordpy.api.extension import ANNOTATION_DEVICE_ALLOCATED, GPU_CORE
+from koordpy.api.extension import ANNOTATION_DEVICE_ALLOCATED, GPU_CORE, GPU_MEMORY_RATIO
 from koordpy.api.quantity import parse
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode
@@ -91,9 +91,18 @@ def test_a_pod_keeps_its_devices_while_it_is_resized_in_place_or_being_deleted(c
     assert core(ledger) == {}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", annotation("-1"), annotation("x"), '{"gpu":[{"minor":9e9}]}'])
+@pytest.mark.parametrize("text", ["{", "[]", annotation("x"), '{"gpu":[{"minor":9e9}]}'])
 def test_an_annotation_that_cannot_be_read_is_nothing(cluster, ledger, text):
     cluster.store(Pod).apply(pod(text=text))
+    assert core(ledger) == {}
+
+
+def test_an_amount_below_0_takes_nothing_and_leaves_the_others(cluster, ledger):
+    resources = {GPU_CORE: "50", GPU_MEMORY_RATIO: "-9223372036854775808"}
+    cluster.store(Pod).apply(pod(text=json.dumps({"gpu": [{"minor": 0, "resources": resources}]})))
+    used = ledger.node("n").used["gpu"][0]
+    assert (str(used[GPU_CORE]), str(used.get(GPU_MEMORY_RATIO, "0"))) == ("50", "0")
+    cluster.store(Pod).discard("x/p")
     assert core(ledger) == {}
 
 
