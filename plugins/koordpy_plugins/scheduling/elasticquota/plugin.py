@@ -14,6 +14,7 @@ from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Needs
 from koordpy.api.quota.args import ElasticQuotaArgs
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     BeforePreFilter,
@@ -89,10 +90,13 @@ class ElasticQuota(
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Note whether the watch has shown the pod: kube-scheduler may be faster."""
-        known = self._pods.by_key(pod.metadata.key)
-        if known is None or known.metadata.uid != pod.metadata.uid:
+        if not self._is_seen(pod):
             state.write(_UNSEEN, True)
         return None, SUCCESS
+
+    def _is_seen(self, pod: Pod) -> bool:
+        known = self._pods.by_key(pod.metadata.key)
+        return known is not None and known.metadata.uid == pod.metadata.uid
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Refuse a pod whose quota has no room for it."""
@@ -130,7 +134,8 @@ class ElasticQuota(
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Check again, since the quota may have changed after filter, and count the pod as used."""
-        status = self.check.check(CycleState(), pod)  # what filter saw stays in the state
+        is_seen = self._is_seen(pod) or is_reserve_pod(pod)
+        status = self.check.check(CycleState(), pod, is_seen=is_seen)  # what filter saw stays in the state
         if not (status.is_success or status.is_skip):
             return status
         self.trees.reserve(pod)

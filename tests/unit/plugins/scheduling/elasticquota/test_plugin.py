@@ -31,11 +31,15 @@ def test_a_pod_passes_while_its_quota_has_room_and_is_told_why_not(world: World)
 
 def test_a_pod_that_the_watch_has_not_shown_counts_in_the_request_for_its_check_alone(world: World) -> None:
     pod = decode(Pod, pod_document("p1", "b", 5))
+    pod.metadata.uid = "uid-p1"
     assert world.filter(pod).is_success
     info = world.trees.quota("b")
     assert info is not None
     assert not info.pods
     assert all(amount.is_zero for amount in info.request.values())
+    assert world.plugin.reserve(CycleState(), pod, "n1").is_success
+    assert not info.pods
+    assert world.filter(world.pod("p2", "b", 6)).is_rejected
 
 
 @pytest.mark.parametrize("fits_quota", [True, False])
