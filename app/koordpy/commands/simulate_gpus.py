@@ -132,7 +132,7 @@ async def _in_pods(
             runs = await distributed.collect(client, of, tasks)
         except distributed.SweepFailed as error:
             # What pods have logged is needed now, so nothing is removed.
-            raise Failure(f"{error}; kubectl delete job,configmap -n {of.namespace} {of.name}") from None
+            raise Failure(f"{error}; then {of.removal}") from None
         except BaseException:
             await distributed.remove(client, of)
             raise

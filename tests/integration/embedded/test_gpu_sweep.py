@@ -149,3 +149,11 @@ def test_parts_are_checked() -> None:
     for wrong in ("4/4", "-1/4", "1", "a/b", ""):
         with pytest.raises(ValueError, match="expected INDEX/PARTS"):
             distributed.part_of(wrong, [])
+
+
+def test_what_stays_after_a_failure_is_found_by_its_label(file) -> None:
+    created = objects(file)
+    assert {document["metadata"]["labels"][distributed.LABEL] for document in created} == {OF.name}
+    kinds = OF.removal.split()[2].split(",")
+    assert set(kinds) == {document["kind"].lower() for document in created}
+    assert OF.removal.endswith(f"-n default -l {distributed.LABEL}={OF.name}")

@@ -29,7 +29,7 @@ from .scenario import GPUFillScenario
 from .sweep import Task, part
 
 LABEL: Final = "simulation.koordpy.dev/sweep"
-"""On the ConfigMaps of the parts: the sweep that they are of."""
+"""On all objects: the sweep that they are of."""
 
 _MOST: Final = 900_000
 """Bytes of a scenario with its tables: a ConfigMap holds a MiB, encoded in base64 on the way."""
@@ -74,12 +74,23 @@ class Sweep:
     image: str
     pods: int
 
+    @property
+    def logs(self) -> str:
+        """What to look at where pods failed."""
+        return f"see kubectl logs -n {self.namespace} -l job-name={self.name}"
+
+    @property
+    def removal(self) -> str:
+        """The command that removes all of it."""
+        kinds = ",".join(kind.lower() for kind in _CREATED)
+        return f"kubectl delete {kinds} -n {self.namespace} -l {LABEL}={self.name}"
+
 
 def manifests(of: Sweep, file: Path, told: GPUFillScenario, folder: Path) -> list[Document]:
     """Return the objects of a sweep, in the order of their creation. Raises ConfigError, OSError."""
     objects = data.documents("simulation", "sweep.yaml")
     for document in objects:
-        document["metadata"] |= {"name": of.name, "namespace": of.namespace}
+        document["metadata"] |= {"name": of.name, "namespace": of.namespace, "labels": {LABEL: of.name}}
     by_kind = {document["kind"]: document for document in objects}
     by_kind["RoleBinding"]["roleRef"]["name"] = of.name
     by_kind["RoleBinding"]["subjects"][0] |= {"name": of.name, "namespace": of.namespace}
@@ -93,7 +104,9 @@ def manifests(of: Sweep, file: Path, told: GPUFillScenario, folder: Path) -> lis
         f"--part=$(JOB_COMPLETION_INDEX)/{of.pods}",
         f"--sweep={of.namespace}/{of.name}",
     ]
-    return [_config_map(of.namespace, of.name, _files(file, told, folder)), *objects]
+    files = _config_map(of.namespace, of.name, _files(file, told, folder))
+    files["metadata"]["labels"] = {LABEL: of.name}
+    return [files, *objects]
 
 
 async def submit(client: Client, of: Sweep, objects: Iterable[Document]) -> None:
@@ -112,8 +125,7 @@ async def follow(client: Client, of: Sweep, progress: Callable[[int], None]) -> 
                 return
             if condition.get("status") == "True" and condition.get("type") == "Failed":
                 raise SweepFailed(
-                    f"Job {of.namespace}/{of.name} failed: {condition.get('message', '')}: "
-                    f"see kubectl logs -n {of.namespace} -l job-name={of.name}"
+                    f"Job {of.namespace}/{of.name} failed: {condition.get('message', '')}: {of.logs}"
                 )
         await asyncio.sleep(_EVERY)
 
@@ -126,7 +138,9 @@ async def collect(client: Client, of: Sweep, tasks: Sequence[Task]) -> list[Run]
         try:
             document = await client.get_raw(_CONFIG_MAP, of.namespace, name)
         except NotFound:
-            raise SweepFailed(f"pod {index} of {of.namespace}/{of.name} has written no ConfigMap") from None
+            raise SweepFailed(
+                f"pod {index} of {of.namespace}/{of.name} has written no ConfigMap: {of.logs}"
+            ) from None
         try:
             runs = _read_part(document)
         except (TypeError, ValueError, msgspec.MsgspecError, zlib.error) as error:
