@@ -312,7 +312,7 @@ async def _reachable(client: Client, namespace: str, name: str, port: int, users
     if not ready:
         return AREA.problem(
             subject,
-            f"no pod behind it ({labels}) is ready, of {len(pods)}: every webhook call fails",
+            f"no pod behind it ({labels}) is ready: every webhook call fails",
             f"kubectl -n {namespace} get pods -l {labels}; koordpy health in such a pod says what is missing",
         )
     return AREA.ok(subject, f"ready pods behind it: {ready} of {len(pods)}")
