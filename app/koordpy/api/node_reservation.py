@@ -41,17 +41,8 @@ def trimmed(node: Node) -> Node:
     A node whose annotation is absent, invalid, reserves nothing, or concerns only CPUs, is returned
     unchanged.
     """
-    text = node.metadata.annotations.get(extension.ANNOTATION_NODE_RESERVATION)
-    if text is None:
-        return node
-    try:
-        reservation = decode(NodeReservation, b"{}" if text.strip() == "null" else text.encode())
-        if reservation.apply_policy not in ("", "Default"):
-            return node
-        reserved = reservation.amounts()
-    except (DecodeError, ValueError):
-        return node
-    if all(amount.is_zero for amount in reserved.values()):
+    reserved = kept_back(node)
+    if not reserved:
         return node
     status = node.status
     allocatable: ResourceList = {
@@ -61,6 +52,19 @@ def trimmed(node: Node) -> Node:
     allocatable.update(dict.fromkeys(reserved.keys() - allocatable.keys(), "0"))
     allocatable.update({name: status.allocatable.get(name, "0") for name in _KEPT})
     return replace(node, status=replace(status, allocatable=allocatable))
+
+
+def kept_back(node: Node) -> dict[str, Quantity]:
+    """Return what the annotation of a node takes from its allocatable; nothing if it is absent or invalid."""
+    text = node.metadata.annotations.get(extension.ANNOTATION_NODE_RESERVATION)
+    if text is None:
+        return {}
+    try:
+        reservation = decode(NodeReservation, b"{}" if text.strip() == "null" else text.encode())
+        reserved = reservation.amounts() if reservation.apply_policy in ("", "Default") else {}
+    except (DecodeError, ValueError):
+        return {}
+    return {} if all(amount.is_zero for amount in reserved.values()) else reserved
 
 
 def _left(amount: str | int | float, reserved: Quantity) -> str:

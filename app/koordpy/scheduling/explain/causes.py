@@ -23,6 +23,7 @@ from .device_causes import device_causes, left_causes, not_offered_causes, unhea
 from .gangs.causes import gang_causes, unknown_gang
 from .gangs.report import GangReporter
 from .history import Histories, Life, What, created, unscheduled
+from .node_causes import kept_back_causes
 from .quotas.causes import quota_causes
 from .quotas.explanation import QuotaExplainer
 from .reservation_causes import reservation_causes
@@ -192,6 +193,7 @@ class Causes:
         if framework is not None and failure is not None:
             cluster = framework.handle.cluster
             yield from device_causes(cluster, pod, failure.message)
+            yield from kept_back_causes(cluster, failure.message)
             if failure.what is not What.FAILED:
                 yield from reservation_causes(cluster, pod, self._profiles.frameworks)
 
