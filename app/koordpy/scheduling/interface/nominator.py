@@ -7,6 +7,7 @@ not taken by a less important pod.
 from collections.abc import Collection, Sequence, Set
 
 from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 
@@ -64,6 +65,16 @@ class Nominator(DerivedState):
             self.delete(uid)
         self._node_of[uid] = node_name
         self._nodes.setdefault(node_name, {})[uid] = pod
+
+    def add_if_pending(self, pod: Pod, node_name: str) -> None:
+        """Nominate a pod after a wait, in which it may have been bound or deleted."""
+        if not is_reserve_pod(pod):
+            known = self.cluster.store(Pod).by_key(pod.metadata.key)
+            if known is None or known.metadata.uid != pod.metadata.uid:
+                return
+            if known.spec.node_name or known.is_terminal:
+                return
+        self.add(pod, node_name)
 
     def delete(self, uid: str) -> None:
         """Remove a nomination, if there is one."""

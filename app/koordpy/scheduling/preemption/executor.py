@@ -133,7 +133,7 @@ class Executor:
         if evicted.status.is_success:
             await self._clear_nominations(self._client(), preemptor, node_name)
         elif evicted.any:
-            self._handle.nominator.add(preemptor, node_name)
+            self._handle.nominator.add_if_pending(preemptor, node_name)
         return evicted.status
 
     def evict_in_background(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> None:

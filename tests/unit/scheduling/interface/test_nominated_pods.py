@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
+from koordpy.api.extension import ANNOTATION_RESERVE_POD
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter
@@ -45,6 +46,38 @@ def looked_at(fw: Framework, incoming: Pod, ignored: frozenset[str] = frozenset(
     state = fw.new_state()
     state.write(NOMINATED_PODS_TO_IGNORE, ignored)
     return fw.find_feasible(state, incoming, fw.handle.nodes.all())
+
+
+@pytest.mark.parametrize(
+    ("now", "is_nominated"),
+    [
+        (None, False),
+        (pod("p", uid="uid-of-another"), False),
+        (pod("p", status={"phase": "Failed"}), False),
+        (pod("p", node_name="a"), False),
+        (pod("p"), True),
+    ],
+    ids=["deleted", "replaced", "ended", "bound", "pending"],
+)
+def test_a_pod_is_not_nominated_after_a_wait_in_which_it_has_gone(
+    now: Pod | None, is_nominated: bool
+) -> None:
+    cluster = world([node("a")], [pod("p")])
+    nominator = cluster.shared(Nominator)
+    if now is None:
+        cluster.store(Pod).discard("default/p")
+    else:
+        cluster.store(Pod).apply(now)
+    nominator.add_if_pending(pod("p"), "a")
+    assert bool(nominator) is is_nominated
+
+
+def test_a_reserve_pod_is_nominated_though_it_is_no_pod_of_the_cluster() -> None:
+    nominator = world([node("a")]).shared(Nominator)
+    reserve_pod = pod("r")
+    reserve_pod.metadata.annotations[ANNOTATION_RESERVE_POD] = "true"
+    nominator.add_if_pending(reserve_pod, "a")
+    assert nominator.node_of("uid-r") == "a"
 
 
 def test_pods_of_the_same_job_do_not_count() -> None:

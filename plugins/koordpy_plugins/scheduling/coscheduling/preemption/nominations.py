@@ -29,7 +29,7 @@ class Nominations:
         for pod in pods:
             node_name = nodes.get(pod.metadata.key, "")
             if node_name:
-                nominator.add(pod, node_name)
+                nominator.add_if_pending(pod, node_name)
             else:
                 nominator.delete(pod.metadata.uid)
         if current is None:
