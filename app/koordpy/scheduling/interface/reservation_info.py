@@ -187,10 +187,13 @@ class ReservationInfo:
         """Whether it holds resources: the Reservation is Available, or the pod is running and ready."""
         if self.reservation is not None:
             return self.reservation.is_available
-        return self.pod.status.phase == "Running" and any(
-            condition.type == "Ready" and condition.status == "True"
-            for condition in self.pod.status.conditions
-        )
+        ready = next((each for each in self.pod.status.conditions if each.type == "Ready"), None)
+        return self.pod.status.phase == "Running" and ready is not None and ready.status == "True"
+
+    @property
+    def is_pre_allocation(self) -> bool:
+        """Whether it is a Reservation that takes over running pods, also once it has done so."""
+        return self.reservation is not None and self.reservation.spec.pre_allocation
 
     @property
     def is_used_up(self) -> bool:

@@ -242,8 +242,8 @@ class Reservation(
         prepared = state.read(PREPARED)
         if prepared is None:
             return Status.unschedulable(NO_MATCH)
-        if prepared.is_pre_allocation:
-            return self._reserve_pod_filter.filter_one(prepared, pod, node_name)
+        if reservation.is_pre_allocation:
+            return self._reserve_pod_filter.filter_one(prepared, reservation, pod, node_name)
         return self._pod_filter.filter_one(prepared, reservation, node_name)
 
     def unmatched_on(self, prepared: Prepared, row: int) -> Sequence[ReservationInfo]:

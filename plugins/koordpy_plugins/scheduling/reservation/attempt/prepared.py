@@ -79,7 +79,7 @@ class Prepared:
     def is_pre_allocation(self) -> bool:
         """Whether a Reservation is scheduled that may take over running pods."""
         info = self.reservation
-        return info is not None and info.reservation is not None and info.reservation.spec.pre_allocation
+        return info is not None and info.is_pre_allocation
 
     @property
     def takes_many(self) -> bool:

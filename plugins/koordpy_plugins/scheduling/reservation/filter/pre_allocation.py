@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from koordpy.api.core import Pod
 from koordpy.api.quantity import ZERO, Quantity
+from koordpy.api.reservation import RESTRICTED
 from koordpy.api.resources import Vector, counted, pod_requests, vector
 from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from ..attempt.matches import NodeMatch
@@ -51,7 +53,7 @@ class PreAllocation:
         wants_none = self._prefers_none and not prepared.required
         if not candidates and not wants_none:
             return Status.unschedulable(NOTHING_FITS) if prepared.required else SUCCESS
-        trial = _Trial(self._node_filter, prepared, match, node)
+        trial = _Trial(self._node_filter, prepared, info, match, node)
         if wants_none and not trial.lacking_alone():
             return SUCCESS
         if info.reservation.takes_many:
@@ -61,9 +63,15 @@ class PreAllocation:
             return self._many(prepared, trial, candidates, filter_pod)
         return self._one(prepared, trial, candidates, filter_pod)
 
-    def filter_one(self, prepared: Prepared, match: NodeMatch, node: NodeInfo, pod: Pod) -> Status:
-        """Return whether taking over one running pod is enough, as if a pod had to be taken over."""
-        trial = _Trial(self._node_filter, prepared, match, node)
+    def filter_one(
+        self, prepared: Prepared, info: ReservationInfo, match: NodeMatch, node: NodeInfo, pod: Pod
+    ) -> Status:
+        """Return whether taking over one pod is enough, as if a pod had to be taken over.
+
+        Koordinator asks this also of a pod that is not on the node yet and may use a Reservation that has
+        taken over its pods: it fits if the node has room for all that is requested there without it.
+        """
+        trial = _Trial(self._node_filter, prepared, info, match, node)
         requests = pod_requests(pod)
         if not trial.is_concerned(requests):
             return Status.unschedulable(NOTHING_FITS)
@@ -139,11 +147,14 @@ class _Trial:
     """A Reservation on a node, with some pods taken over."""
 
     def __init__(
-        self, node_filter: NodeFilter, prepared: Prepared, match: NodeMatch | None, node: NodeInfo
+        self,
+        node_filter: NodeFilter,
+        prepared: Prepared,
+        info: ReservationInfo,
+        match: NodeMatch | None,
+        node: NodeInfo,
     ) -> None:
-        assert prepared.reservation is not None
-        self.node, self._ignores = node, node_filter.ignores
-        self._info = prepared.reservation
+        self.node, self._info, self._ignores = node, info, node_filter.ignores
         self._request = prepared.requirements.vector
         self._amounts = node_filter.amounts(prepared, match, node, self._request)
         self._preemptible = prepared.preemptible.vector(node.name)
@@ -178,7 +189,9 @@ class _Trial:
         return replace(amounts, requested=requested)
 
     def lacking_inside(self, requests: Mapping[str, Quantity]) -> list[str]:
-        """Return the reasons for what the Reservation lacks for pods with these requests."""
+        """Return the reasons for what a Restricted Reservation lacks for pods with these requests."""
+        if self._info.policy != RESTRICTED:
+            return []
         lacking = lacking_in_reservation(requests, self._info, self._ignores, preemptible={}, detailed=False)
         return by_reservation(lacking)
 

@@ -22,7 +22,7 @@ from ..attempt.pairs import candidate_pairs
 from ..attempt.prepared import Prepared
 from ..state.withheld import Withheld
 from .other_plugins import OtherPlugins
-from .pods import MISSING_NODE, POLICY_CONFLICT
+from .pods import MISSING_NODE, POLICY_CONFLICT, USED_UP
 from .pre_allocation import PreAllocation
 
 WRONG_NODE = "node(s) didn't match the nodeName specified by reservation"
@@ -99,14 +99,16 @@ class ReservePodFilter:
         match = prepared.matches.candidates.get(row)
         return () if match is None else match.candidates
 
-    def filter_one(self, prepared: Prepared, pod: Pod, node_name: str) -> Status:
-        """Return whether taking over one running pod is enough for a Reservation."""
+    def filter_one(self, prepared: Prepared, info: ReservationInfo, pod: Pod, node_name: str) -> Status:
+        """Return whether taking over one pod is enough for a Reservation, or for a pod that may use it."""
         row = self._table.row_of(node_name)
+        if info.is_used_up:
+            return Status.unschedulable(USED_UP)
         if row is None or self._table.node(row) is None:
             return Status.unschedulable(MISSING_NODE)
         node = NodeInfo(self._view.of(prepared, self._table.select([node_name])[0]), 0)
         match = prepared.matches.get(row) or NodeMatch(node_name)
-        return self._pre_allocation.filter_one(prepared, match, node, pod)
+        return self._pre_allocation.filter_one(prepared, info, match, node, pod)
 
 
 class _Scores:

@@ -42,8 +42,8 @@ class PodNomination:
         """Leave the reservation of every node that has one for the pod in `nominated_reservations`.
 
         The choice is by order, then by the total of all plugins' scores, then by name. It comes out of
-        arrays; nodes where these cannot say what fits, or an earlier nomination may stand, are left to the
-        nominator. `nodes` are as the attempt sees them.
+        arrays; nodes where these cannot say what fits (as for Reservations that took over pods), or an
+        earlier nomination may stand, are left to the nominator. `nodes` are as the attempt sees them.
         """
         if not prepared.matches:
             prepared.nominated_reservations = NominatedReservations()
@@ -52,7 +52,8 @@ class PodNomination:
         matchable, at = self._withheld.matchable, fits.at
         scores = arrays.scores(prepared, matchable, fits.slots, self._table)
         # (g,) by node, (k,) by reservation, as in `ReservationFits`
-        slow = fits.any_of_node(fits.unsure) | self._nominator.knows(pod)
+        unsure = fits.unsure | matchable.pre_allocation[fits.slots]
+        slow = fits.any_of_node(unsure) | self._nominator.knows(pod)
         able = fits.passes & ~matchable.used_up[fits.slots]
         settled = np.repeat((fits.sizes == 1) & (prepared.requirements.affinity is not None), fits.sizes)
         asking = ~np.repeat(slow, fits.sizes)

@@ -82,6 +82,8 @@ class MatchableReservations:
         self.used_up: Bool = np.zeros(capacity, np.bool_)
         self.operating: Bool = np.zeros(capacity, np.bool_)
         """Whether it is a pod that acts as a reservation."""
+        self.pre_allocation: Bool = np.zeros(capacity, np.bool_)
+        """Whether it is a Reservation that took over running pods."""
         self.version = 0
         """Raised when a slot is given to another reservation."""
         self.decisions: list[dict[int, tuple[object, int, bool]]] = [{} for _ in range(capacity)]
@@ -93,6 +95,7 @@ class MatchableReservations:
     _WIDE = ("held", "allocated", "available", "left", "allocatable", "names")
     _NARROW = (
         "row", "held_nonzero", "allocated_nonzero", "order", "exact", "schedulable", "used_up", "operating",
+        "pre_allocation",
     )  # fmt: skip
 
     def info(self, slot: int) -> ReservationInfo:
@@ -154,6 +157,7 @@ class MatchableReservations:
         self.schedulable[slot] = not info.is_unschedulable
         self.used_up[slot] = info.is_used_up
         self.operating[slot] = info.reservation is None
+        self.pre_allocation[slot] = info.is_pre_allocation
         for array, amounts, pods in (
             ("held", info.held, 1),
             ("allocated", info.allocated_vector, 0),
