@@ -62,6 +62,12 @@ def relative(path: Path) -> str:
 # --- pods ------------------------------------------------------------------------------------------
 
 
+def test_links_lead_to_files() -> None:
+    links = [path for path in DEPLOY.rglob("*") if path.is_symlink()]
+    assert links
+    assert [str(path.relative_to(DEPLOY)) for path in links if not path.exists()] == []
+
+
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_containers_have_no_rights_that_they_do_not_need(name: str) -> None:
     # Components of the agent add capabilities.
