@@ -59,13 +59,13 @@ def relative(path: Path) -> str:
     return str(path.relative_to(DEPLOY))
 
 
-# --- pods ------------------------------------------------------------------------------------------
-
-
 def test_links_lead_to_files() -> None:
     links = [path for path in DEPLOY.rglob("*") if path.is_symlink()]
     assert links
     assert [str(path.relative_to(DEPLOY)) for path in links if not path.exists()] == []
+
+
+# --- pods ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
