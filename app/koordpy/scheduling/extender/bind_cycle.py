@@ -162,9 +162,16 @@ class BindCycle:
             term = self.fence.term or await self.fence.entered(gone)
         except Closed as closed:
             return f"pod {_key(args)} cannot be bound now: {closed}"
-        pod, error = await self._pod(args)
-        if pod is None:
-            return error
+        key = _key(args)
+        while True:
+            former = self._bound.get(key)
+            pod, error = await self._pod(args)
+            if pod is None:
+                return error
+            if key in self._names:
+                await self._end_of(key)
+            elif self._bound.get(key) is former:
+                break
         if pod.spec.node_name:
             if pod.spec.node_name == args.node:
                 return ""
@@ -172,9 +179,10 @@ class BindCycle:
         framework = self.profiles.of(pod.spec.scheduler_name)
         if framework is None:
             return f"no profile for schedulerName {pod.spec.scheduler_name!r} of pod {_key(args)}"
-        await self._replace(_key(args), args.pod_uid)
+        if self._was_bound(key, but=args.pod_uid):
+            self._bound.pop(key).forget()
         attempt, ended = self._attempt(pod, framework), asyncio.get_running_loop().create_future()
-        self._names[_key(args)] = attempt, ended
+        self._names[key] = attempt, ended
         status = Status.failed(f"bind of pod {_key(args)} was cancelled")
         try:
             status = await self._place(attempt, args.node, term, gone)
@@ -183,19 +191,16 @@ class BindCycle:
             status = Status.failed(f"koordpy: {type(unforeseen).__name__}: {unforeseen}")
         finally:
             error = self._finish(attempt, args.node, status)
-            del self._names[_key(args)]
+            del self._names[key]
             ended.set_result(None)
         return error
 
-    async def _replace(self, key: str, uid: str) -> None:
+    async def _end_of(self, key: str) -> None:
         """Wait until nothing is held for an earlier pod of that name, by which plugins may know both."""
-        while key in self._names:
-            earlier, ended = self._names[key]
-            if earlier.is_waiting:
-                self.end(earlier, f"pod {key} was deleted, and another one has its name")
-            await asyncio.shield(ended)
-        if self._was_bound(key, but=uid):
-            self._bound.pop(key).forget()
+        earlier, ended = self._names[key]
+        if earlier.is_waiting:
+            self.end(earlier, f"pod {key} was deleted, and another one has its name")
+        await asyncio.shield(ended)
 
     def _was_bound(self, key: str, *, but: str) -> bool:
         """Return whether another pod of that name was bound, and no event has shown that it is gone."""
@@ -205,10 +210,14 @@ class BindCycle:
     async def _pod(self, args: BindingArgs) -> tuple[Pod | None, str]:
         """Find the pod: from the watch; if the watch is behind, from filter or the API server.
 
-        The API server refuses an outdated pod: the Binding names its UID.
+        The API server refuses an outdated pod: the Binding names its UID. If another pod of that name is
+        being bound, or was, it says which of them exists.
         """
-        pod = self.handle.cluster.store(Pod).get(args.pod_namespace, args.pod_name)
-        if pod is None:
+        pod, key = self.handle.cluster.store(Pod).get(args.pod_namespace, args.pod_name), _key(args)
+        is_contested = key in self._names or self._was_bound(key, but=args.pod_uid)
+        if is_contested and self.handle.client is not None:
+            pod = None
+        elif pod is None:
             attempt = self.attempts.get(args.pod_uid)
             if attempt is not None and not attempt.is_condensed and attempt.pod.metadata.key == _key(args):
                 return attempt.pod, ""

@@ -5,6 +5,9 @@ from typing import Any, ClassVar
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.embedded.apiserver import ApiServer
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin, PostBind, PreBind, Reserve
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -12,6 +15,7 @@ from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.simulation.inprocess import ServerChannel
 
 from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, world
 
@@ -459,6 +463,30 @@ async def test_a_pod_keeps_what_is_reserved_by_its_name_when_the_one_before_is_f
     made.clock.advance(2)  # type: ignore[attr-defined]
     made.binds.forget_vanished()
     assert by_name.reserved == {"default/p": "uid-2"}
+
+
+async def test_a_late_bind_call_for_an_earlier_pod_of_the_name_takes_nothing_from_the_later_one() -> None:
+    server = ApiServer(controllers=False)
+    await server.load()
+    client = Client(ServerChannel(server))
+    document = pod_document("p")
+    del document["metadata"]["uid"]
+    document["spec"]["containers"][0]["image"] = "i"
+    await client.create_raw(resource_of(Pod), "default", {"apiVersion": "v1", "kind": "Pod", **document})
+    live = await client.get(Pod, "default", "p")
+    made = extender(world([node("a")]), ByName, Unseen)
+    made.handle.client = client
+    by_name = next(
+        plugin
+        for plugin in made.profiles.frameworks["default-scheduler"].plugins
+        if isinstance(plugin, ByName)
+    )
+    later, earlier = pod_document("p", uid=live.metadata.uid), pod_document("p", uid="uid-1")
+    made.filter(filter_body(later, ["a"]))
+    assert json.loads(await made.bind(bind_body(later, "a"))) == {"Error": ""}
+    made.filter(filter_body(earlier, ["a"]))
+    assert "expected uid-1" in json.loads(await made.bind(bind_body(earlier, "a")))["Error"]
+    assert by_name.reserved == {"default/p": live.metadata.uid}
 
 
 async def test_a_pod_that_is_gone_before_its_binding_is_answered_is_forgotten() -> None:
