@@ -125,10 +125,16 @@ async def _in_pods(
         try:
             await distributed.submit(client, of, objects)
             with Progress.of(output) as progress:
-                show = progress.run(told.name)
-                await distributed.follow(
-                    client, of, lambda done: show(done / pods, f"{done} of {counted(pods, 'pod')}")
-                )
+                show, said = progress.run(told.name), ""
+
+                def at(done: int, hindrance: str) -> None:
+                    nonlocal said
+                    show(done / pods, f"{done} of {counted(pods, 'pod')}")
+                    if hindrance not in ("", said):
+                        said = hindrance
+                        click.echo(f"{hindrance} (waiting; Ctrl-C removes the Job)", err=True)
+
+                await distributed.follow(client, of, at)
             runs = await distributed.collect(client, of, tasks)
         except distributed.SweepFailed as error:
             # What pods have logged is needed now, so nothing is removed.

@@ -84,7 +84,7 @@ def test_a_sweep_is_submitted_followed_merged_and_removed(file, tmp_path) -> Non
         working = asyncio.create_task(do_parts(cluster, tmp_path))
         seen: list[int] = []
         await distributed.submit(cluster.client, OF, objects(file, **{"kubelet.koordpy.dev/run-for": "9s"}))
-        await distributed.follow(cluster.client, OF, seen.append)
+        await distributed.follow(cluster.client, OF, lambda done, _: seen.append(done))
         assert (seen[0], seen[-1]) == (0, 4)
         assert await distributed.collect(cluster.client, OF, tasks) == sweep.run_all(tasks)
         await distributed.remove(cluster.client, OF)
@@ -102,7 +102,7 @@ def test_a_missing_part_is_told(file, tmp_path) -> None:
     async def story(cluster: Living) -> None:
         working = asyncio.create_task(do_parts(cluster, tmp_path, skipped=(2,)))
         await distributed.submit(cluster.client, OF, objects(file, **{"kubelet.koordpy.dev/run-for": "9s"}))
-        await distributed.follow(cluster.client, OF, lambda _: None)
+        await distributed.follow(cluster.client, OF, lambda *_: None)
         with pytest.raises(SweepFailed, match="pod 2 of default/koordpy-sweep-x has written no ConfigMap"):
             await distributed.collect(cluster.client, OF, tasks)
         working.cancel()
@@ -140,7 +140,7 @@ def test_a_failed_job_is_told_with_where_to_look(file) -> None:
         ends = {"kubelet.koordpy.dev/run-for": "1s", "kubelet.koordpy.dev/exit-code": "1"}
         await distributed.submit(cluster.client, OF, objects(file, **ends))
         with pytest.raises(SweepFailed, match="kubectl logs -n default -l job-name=koordpy-sweep-x"):
-            await distributed.follow(cluster.client, OF, lambda _: None)
+            await distributed.follow(cluster.client, OF, lambda *_: None)
 
     live(story)
 

@@ -19,10 +19,11 @@ import msgspec
 from koordpy import data
 from koordpy.api import config_document, config_file
 from koordpy.api.config_model import ConfigError
+from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
-from koordpy.api.scheme import Resource
+from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.errors import AlreadyExists, NotFound
+from koordpy.cluster.errors import AlreadyExists, Forbidden, NotFound
 
 from .experiment import Run
 from .scenario import GPUFillScenario
@@ -37,6 +38,9 @@ _MOST_UNPACKED: Final = 64 << 20
 """Bytes of one pod's runs; those of a part are some hundred kilobytes."""
 _EVERY: Final = 2.0
 """Seconds between two reads of the Job."""
+_JOB_NAME: Final = "job-name"
+_STARTING: Final = (None, "ContainerCreating", "PodInitializing")
+"""Why containers wait that will run."""
 _SCENARIO, _RUNS = "scenario.yaml", "runs.json.gz"
 
 Document = dict[str, Any]
@@ -115,19 +119,43 @@ async def submit(client: Client, of: Sweep, objects: Iterable[Document]) -> None
         await client.create_raw(_CREATED[document["kind"]], of.namespace, document)
 
 
-async def follow(client: Client, of: Sweep, progress: Callable[[int], None]) -> None:
-    """Wait for the Job's end; `progress` is told how many pods have succeeded. Raises SweepFailed."""
+async def follow(client: Client, of: Sweep, progress: Callable[[int, str], None]) -> None:
+    """Wait for the Job's end. Raises SweepFailed.
+
+    `progress` is told how many pods have succeeded, and why one has not started, if anything but time is
+    needed for that: an image that cannot be pulled, or no node with room.
+    """
     while True:
         status = (await client.get_raw(_JOB, of.namespace, of.name)).get("status") or {}
-        progress(status.get("succeeded") or 0)
         for condition in status.get("conditions") or ():
             if condition.get("status") == "True" and condition.get("type") == "Complete":
+                progress(status.get("succeeded") or 0, "")
                 return
             if condition.get("status") == "True" and condition.get("type") == "Failed":
                 raise SweepFailed(
                     f"Job {of.namespace}/{of.name} failed: {condition.get('message', '')}: {of.logs}"
                 )
+        all_run = (status.get("ready") or 0) >= (status.get("active") or 0)
+        progress(status.get("succeeded") or 0, "" if all_run else await _why_not_started(client, of))
         await asyncio.sleep(_EVERY)
+
+
+async def _why_not_started(client: Client, of: Sweep) -> str:
+    """Return why a pod of the Job has not started; empty if it just takes time, or pods may not be listed."""
+    with contextlib.suppress(Forbidden):
+        async for pod in client.list_raw(resource_of(Pod), of.namespace):
+            meta, status = pod["metadata"], pod.get("status") or {}
+            if (meta.get("labels") or {}).get(_JOB_NAME) != of.name:
+                continue
+            for container in status.get("containerStatuses") or ():
+                waiting = (container.get("state") or {}).get("waiting") or {}
+                if waiting.get("reason") not in _STARTING:
+                    told = waiting.get("message") or "no message"
+                    return f"pod {of.namespace}/{meta['name']} does not start: {waiting['reason']}: {told}"
+            for condition in status.get("conditions") or ():
+                if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                    return f"pod {of.namespace}/{meta['name']} has no node: {condition.get('message', '')}"
+    return ""
 
 
 async def collect(client: Client, of: Sweep, tasks: Sequence[Task]) -> list[Run]:
