@@ -205,7 +205,8 @@ _MEANINGS: Final = (
         "GPUTopologyScopeFull",
         "no topology scope of the kind that the pod requires (PCIe, NUMANode, Node) has enough free GPUs; "
         "the scope Device never has",
-        "wait, or require a wider scope (requiredTopologyScope of the hint), or none",
+        "wait, if any such scope has as many GPUs at all; or require a wider scope (requiredTopologyScope of "
+        "the hint), or none",
     ),
     (
         "node(s) Unsupported Multi-Shared GPU",
