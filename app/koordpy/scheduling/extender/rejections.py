@@ -1,4 +1,4 @@
-"""How rejections are answered: as nodes on which evictions may help, or not."""
+"""What is answered where a pod cannot be scheduled: as nodes on which evictions may help, or not."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from koordpy.api.core import Pod
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
@@ -14,6 +15,14 @@ from koordpy.scheduling.preemption.importance import priority_of
 from koordpy.scheduling.toolkit.topology_manager.policy import UNALIGNED, UNSATISFIED
 
 NO_AFFINITY: Final = "node(s) NUMA Topology affinity error"
+
+
+def unsynced(cluster: Cluster) -> str:
+    """Return why no call can be answered yet: what has not been listed; empty if nothing is missing."""
+    if cluster.synced:
+        return ""
+    waiting = [store.type.__name__ for store in cluster.stores if not store.synced]
+    return f"koordpy cannot schedule yet, not listed so far: {', '.join(waiting)}"
 
 
 def not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:

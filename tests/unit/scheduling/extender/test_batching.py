@@ -518,7 +518,7 @@ def test_scores_of_other_nodes_than_the_candidates_make_no_difference(is_ranked:
 
 def test_old_rankings_are_dropped() -> None:
     made = extender(BUSY)
-    clock, batches = made.clock, made._batches
+    clock, batches = made.clock, made._filtering._batches
     assert isinstance(clock, FakeClock)
     assert batches is not None
     for cpu in ("1", "2", "3"):

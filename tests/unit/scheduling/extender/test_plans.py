@@ -262,9 +262,8 @@ def test_what_is_bound_on_its_planned_node_leaves_the_others_planned() -> None:
 
 def test_the_oldest_plans_go_when_too_many_pods_are_planned() -> None:
     caller = Caller()
-    caller.extender.plans = plans.Plans(
-        caller.extender.profiles.frameworks.values(), caller.extender.handle, most_pods=4
-    )
+    few = plans.Plans(caller.extender.profiles.frameworks.values(), caller.extender.handle, most_pods=4)
+    caller.extender.plans = caller.extender._filtering._plans = few
     for name in ("q1", "q2"):
         caller.show(member(name, "k"))
     caller.filter("p1")
