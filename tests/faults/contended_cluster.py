@@ -366,7 +366,7 @@ class ContendedCluster(ServedExtender):
                 yield f"{uid} is reserved on {node}, and gone"
             if table.placed_on(uid) != node:
                 yield f"{uid} is reserved on {node}, and is on {table.placed_on(uid)}"
-        bound = {each.pod.metadata.uid for each in extender.binds._bound.values()}
+        bound = set(extender.binds.bound.uids)
         explained = held | binding | bound
         assumed = (uid for uid, placed in table._placements.items() if placed.assumed)
         yield from (

@@ -52,7 +52,7 @@ def leftovers(extender: Extender) -> list[str]:
     attempts = [attempt.pod.metadata.uid for attempt in extender.attempts]
     found = [f"attempt of {uid}" for uid in attempts if extender.attempts.get(uid) is not None]
     found += [f"bind of {uid} in progress" for uid in extender.binds._running]
-    found += [f"bind of {bound.pod.metadata.uid} unconfirmed" for bound in extender.binds._bound.values()]
+    found += [f"bind of {uid} unconfirmed" for uid in extender.binds.bound.uids]
     found += [
         f"{waiting_pod.pod.metadata.uid} waits in Permit" for waiting_pod in extender.handle.waiting_pods
     ]

@@ -11,9 +11,7 @@ replaced, deleted or already bound, a caller that disconnected.
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerError, TooManyRequests
@@ -42,32 +40,14 @@ from koordpy.scheduling.preemption.executor import nominate
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .attempts import Attempt, Attempts
+from .bound_pods import BoundPods
 from .reserving import Reserving
 from .wire import BindingArgs
 
 log = logging.getLogger(__name__)
 
-CONFIRMED_WITHIN = 600.0
-"""Seconds after which a watch must have shown a bound pod, if the pod still exists."""
-
 Gone = Callable[[], Awaitable[None]]
 """Returns when the caller has disconnected."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """A pod that was bound, and when: in monotonic seconds, and as the number of pod lists begun by then."""
-
-    at: float
-    lists: int
-    pod: Pod
-    node_name: str
-    handle: Handle
-
-    def forget(self) -> None:
-        """Release what the pod has: it is gone."""
-        self.handle.forget_pod(self.pod, self.node_name)
-        self.handle.gave_back(self.pod)
 
 
 class BindCycle:
@@ -99,8 +79,7 @@ class BindCycle:
         self._names: dict[str, tuple[Attempt, asyncio.Future[None]]] = {}
         """The attempts that are being bound, and their ends, by the keys of the pods."""
         self._closed = ""
-        self._bound: OrderedDict[str, _Bound] = OrderedDict()
-        """Pods that were bound, by their keys, the oldest first."""
+        self.bound = BoundPods(handle)
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
         """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
@@ -164,13 +143,13 @@ class BindCycle:
             return f"pod {_key(args)} cannot be bound now: {closed}"
         key = _key(args)
         while True:
-            former = self._bound.get(key)
+            former = self.bound.get(key)
             pod, error = await self._pod(args)
             if pod is None:
                 return error
             if key in self._names:
                 await self._end_of(key)
-            elif self._bound.get(key) is former:
+            elif self.bound.get(key) is former:
                 break
         if pod.spec.node_name:
             if pod.spec.node_name == args.node:
@@ -179,8 +158,7 @@ class BindCycle:
         framework = self.profiles.of(pod.spec.scheduler_name)
         if framework is None:
             return f"no profile for schedulerName {pod.spec.scheduler_name!r} of pod {_key(args)}"
-        if self._was_bound(key, but=args.pod_uid):
-            self._bound.pop(key).forget()
+        self.bound.forget_other(key, args.pod_uid)
         attempt, ended = self._attempt(pod, framework), asyncio.get_running_loop().create_future()
         self._names[key] = attempt, ended
         status = Status.failed(f"bind of pod {_key(args)} was cancelled")
@@ -202,11 +180,6 @@ class BindCycle:
             self.end(earlier, f"pod {key} was deleted, and another one has its name")
         await asyncio.shield(ended)
 
-    def _was_bound(self, key: str, *, but: str) -> bool:
-        """Return whether another pod of that name was bound, and no event has shown that it is gone."""
-        bound = self._bound.get(key)
-        return bound is not None and bound.pod.metadata.uid != but
-
     async def _pod(self, args: BindingArgs) -> tuple[Pod | None, str]:
         """Find the pod: from the watch; if the watch is behind, from filter or the API server.
 
@@ -214,7 +187,7 @@ class BindCycle:
         being bound, or was, it says which of them exists.
         """
         pod, key = self.handle.cluster.store(Pod).get(args.pod_namespace, args.pod_name), _key(args)
-        is_contested = key in self._names or self._was_bound(key, but=args.pod_uid)
+        is_contested = key in self._names or self.bound.has_other(key, args.pod_uid)
         if is_contested and self.handle.client is not None:
             pod = None
         elif pod is None:
@@ -252,7 +225,7 @@ class BindCycle:
         term, meta = self.fence.term, attempt.pod.metadata
         if not term or meta.uid in self._running or meta.key in self._names:
             return
-        if not self._was_bound(meta.key, but=meta.uid):
+        if not self.bound.has_other(meta.key, meta.uid):
             self._reserving.reserve_ahead(attempt, term)
 
     async def _place(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
@@ -368,13 +341,8 @@ class BindCycle:
             decision.bound(node_name, placement.binding.annotations, placement.binding.remarks)
             self.held.bound(attempt.pod.metadata.uid)
             placement.post_bind()
-            now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
-            bound = _Bound(now, lists, attempt.pod, node_name, framework.handle)
-            if attempt.is_gone:
-                bound.forget()
-            else:
-                self._bound[attempt.pod.metadata.key] = bound
-            self.forget_vanished()
+            self.bound.add(attempt.pod, node_name, framework.handle, is_gone=attempt.is_gone)
+            self.bound.forget_vanished()
             result = "scheduled"
         elapsed = self.handle.clock.monotonic() - attempt.began
         decision.took("total", elapsed)
@@ -398,29 +366,7 @@ class BindCycle:
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is not None and attempt.placement is not None:
             attempt.is_gone = True
-        bound = self._bound.get(pod.metadata.key)
-        if bound is not None and bound.pod.metadata.uid == pod.metadata.uid:
-            del self._bound[pod.metadata.key]
-            if not pod.spec.node_name:
-                bound.forget()
-
-    def forget_vanished(self) -> None:
-        """Forget pods that were bound and then deleted without a watch event for either.
-
-        A later list without them shows that, or a long time without events.
-        """
-        if not self._bound:
-            return
-        latest = self.handle.clock.monotonic() - CONFIRMED_WITHIN
-        pods = self.handle.cluster.store(Pod)
-        while self._bound:
-            key, bound = next(iter(self._bound.items()))
-            if bound.lists >= pods.lists_ended and bound.at >= latest:
-                return
-            del self._bound[key]
-            known = pods.by_key(key)
-            if known is None or known.metadata.uid != bound.pod.metadata.uid:
-                bound.forget()
+        self.bound.deleted(pod)
 
 
 def _key(args: BindingArgs) -> str:

@@ -112,7 +112,7 @@ class Filtering:
         refusal = unsynced(self._cluster)
         if refusal:
             return wire.error_result(refusal), None
-        self._binds.forget_vanished()
+        self._binds.bound.forget_vanished()
         self._tentative.enter(self._binds.fence.term)
         if self._chooser is not None:
             self._chooser.withdraw(pod)

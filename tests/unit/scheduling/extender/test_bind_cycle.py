@@ -461,7 +461,7 @@ async def test_a_pod_keeps_what_is_reserved_by_its_name_when_the_one_before_is_f
     await binding
     assert json.loads(await bound) == {"Error": ""}
     made.clock.advance(2)  # type: ignore[attr-defined]
-    made.binds.forget_vanished()
+    made.binds.bound.forget_vanished()
     assert by_name.reserved == {"default/p": "uid-2"}
 
 
@@ -497,4 +497,4 @@ async def test_a_pod_that_is_gone_before_its_binding_is_answered_is_forgotten() 
     framework.handle.on_forget(lambda pod, node_name: forgotten.append((pod.metadata.uid, node_name)))
     assert json.loads(await made.bind(bind_body(pod_document("p"), "a"))) == {"Error": ""}
     assert forgotten == [("uid-p", "a")]
-    assert not made.binds._bound
+    assert made.binds.bound.uids == []
