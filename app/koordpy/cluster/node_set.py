@@ -57,6 +57,18 @@ class NodeSet:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def index_of(self, name: str) -> int | None:
+        """Return the position of a node, None if it is not in the set."""
+        row = self.table.row_of(name)
+        if row is not None:
+            found = (self.rows == row).nonzero()[0]
+            if len(found) and self.names[found[0]] == name:
+                return int(found[0])
+        try:
+            return self.names.index(name)  # its row may have been released since
+        except ValueError:
+            return None
+
     def subset(self, keep: Bool) -> "NodeSet":
         """Return the nodes where `keep` (n,) is true."""
         return self if keep.all() else self.pick(np.flatnonzero(keep))

@@ -90,13 +90,11 @@ class NodeSearch:
     async def _nominated(self, outcome: FilterOutcome, asked: "_Asked") -> NodeSet | None:
         """Return the node that the pod is nominated to, if it fits there."""
         name = asked.pod.status.nominated_node_name
-        if not name or name not in outcome.nodes.names:
-            return None
-        index = np.array([outcome.nodes.names.index(name)], np.int64)
-        if not outcome.feasible[index[0]]:
+        index = outcome.nodes.index_of(name) if name else None
+        if index is None or not outcome.feasible[index]:
             return None
         try:
-            left, _ = await asked.filter(outcome.nodes.pick(index))
+            left, _ = await asked.filter(outcome.nodes.pick(np.array([index], np.int64)))
         except ExtenderError as error:
             log.warning(
                 "cannot check whether pod %s fits its nominated node: %s", asked.pod.metadata.key, error

@@ -90,7 +90,7 @@ class Plans:
         if kept is None:
             return
         node_name = kept.nodes[pod.metadata.uid]
-        if node_name in nodes.names:
+        if nodes.index_of(node_name) is not None:
             state.write(PLANNED_NODE, node_name)
         else:
             self._drop(kept, f"node {node_name} of pod {pod.metadata.key} is no candidate")

@@ -78,7 +78,7 @@ class DecisionStreams:
         if len(self._open) >= MOST_STREAMS:
             raise TooManyStreams(f"{MOST_STREAMS} streams of decisions are open already")
         stream = DecisionStream()
-        self._open[stream] = self._decisions.listen(stream.observe)
+        self._open[stream] = self._decisions.listen(stream.observe, keeps=True)
         return stream
 
     def end(self, stream: DecisionStream) -> None:

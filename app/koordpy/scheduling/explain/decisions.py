@@ -44,7 +44,7 @@ Step = Literal["begun", "scored"] | Outcome
 """What happens to an attempt. `filtered` is reported whenever filters have run; the outcome follows."""
 
 Listener = Callable[["Decision", Step], None]
-"""Called at each step. It must be quick, and must not keep decisions that have ended."""
+"""Called at each step. It must be quick."""
 
 MOST_REJECTIONS = 200
 """Distinct rejections that are kept of an attempt that is condensed."""
@@ -229,14 +229,23 @@ class Decisions:
         self._in_full: deque[Decision] = deque()
         self._budget = ByteBudget("decisions", MAX_BYTES)
         self._listeners: tuple[Listener, ...] = ()
+        self._keeping = 0
+        """The listeners that may keep decisions that have ended."""
         self._begun = 0
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call a listener at every step of every attempt; return a function that removes it."""
+    def listen(self, listener: Listener, *, keeps: bool = False) -> Callable[[], None]:
+        """Call a listener at every step of every attempt; return a function that removes it.
+
+        `keeps` says that it may keep decisions that have ended, so that they must not keep their arrays.
+        """
         self._listeners = (*self._listeners, listener)
+        self._keeping += keeps
 
         def end() -> None:
-            self._listeners = tuple(other for other in self._listeners if other is not listener)
+            left = tuple(other for other in self._listeners if other is not listener)
+            if len(left) < len(self._listeners):
+                self._listeners = left
+                self._keeping -= keeps
 
         return end
 
@@ -279,8 +288,9 @@ class Decisions:
         while len(self._in_full) > 1 and (self._budget.is_exceeded or len(self._in_full) > most):
             decision = self._in_full.popleft()
             self._budget.remove(decision.size)
-            if len(self._in_full) < most or self._listeners:  # else nothing refers to it any more
-                decision.condense()
+            is_forgotten = len(self._in_full) >= most
+            if not is_forgotten or self._keeping or decision.result not in ENDS:
+                decision.condense()  # else nothing refers to it any more
 
     def recent(
         self, limit: int = 50, wanted: Callable[[Decision], bool] = lambda _: True

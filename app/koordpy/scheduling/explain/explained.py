@@ -49,9 +49,11 @@ class Best:
         indexes = scores.top(count)
         names = scores.nodes.names
         shown = [names[i] for i in indexes]
-        if chosen and chosen not in shown and chosen in names:
-            indexes.append(names.index(chosen))
-            shown.append(chosen)
+        if chosen and chosen not in shown:
+            index = scores.nodes.index_of(chosen)
+            if index is not None:
+                indexes = [*indexes, index]
+                shown.append(chosen)
         at = np.array(indexes, np.int64)
         by_plugin = {plugin: values[at].tolist() for plugin, values in scores.by_plugin.items()}
         return cls(shown, scores.total[at].tolist(), by_plugin)

@@ -120,8 +120,9 @@ class FilterOutcome:
         """Return the status of a node by its name; one that was not filtered is unresolvable."""
         if not self.prefilter.is_success:
             return self.prefilter
-        if name in self.nodes.names:
-            return self.status(self.nodes.names.index(name))
+        index = self.nodes.index_of(name)
+        if index is not None:
+            return self.status(index)
         return self.absent_status if name in self.absent else _NOT_LOOKED_AT
 
     def refused_with(self, code: Code) -> list[str]:
@@ -148,13 +149,23 @@ class Scores:
     by_plugin: Mapping[str, Int64]
     total: Int64
     """(n,)"""
+    _top: tuple[int, list[int]] = field(default=(0, []), repr=False, compare=False)
+    """The best nodes that were asked for last, and their number: identical pods share their scores."""
 
-    def top(self, count: int) -> list[int]:
+    def top(self, count: int) -> Sequence[int]:
         """Return the indexes of the best nodes, best first; equal totals keep their order."""
+        if self._top[0] != count:
+            self._top = count, self._find_top(count)
+        return self._top[1]
+
+    def _find_top(self, count: int) -> list[int]:
         if count >= len(self.total):
-            return [int(i) for i in np.argsort(-self.total, kind="stable")]
-        chosen = np.argpartition(-self.total, count)[:count]
-        return [int(i) for i in chosen[np.lexsort((chosen, -self.total[chosen]))]]
+            found = np.argsort(-self.total, kind="stable")
+        else:
+            chosen = np.argpartition(-self.total, count)[:count]
+            found = chosen[np.lexsort((chosen, -self.total[chosen]))]
+        indexes: list[int] = found.tolist()
+        return indexes
 
 
 @dataclass(slots=True)
