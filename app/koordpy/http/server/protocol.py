@@ -86,11 +86,16 @@ class Protocol(HttpToolsProtocol):
 
     # --- direct endpoints ------------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        """Begin a request. What uvicorn prepares for it waits until it is known to be for uvicorn."""
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
     def on_headers_complete(self) -> None:
         """Begin an exchange, or leave the request to uvicorn."""
         self._body_length = self._content_length()
         endpoint = self._find_direct()
         if endpoint is None:
+            self._begin_asgi()
             super().on_headers_complete()
             return
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
@@ -99,6 +104,12 @@ class Protocol(HttpToolsProtocol):
         self._refuse_beyond_limit(exchange, self._body_length or 0)
         if self.expect_100_continue and not exchange.response_complete:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _begin_asgi(self) -> None:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()  # it creates the ASGI scope, with a list of headers of its own
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
 
     def _find_direct(self) -> Direct | None:
         """Return the endpoint of a POST; the query is ignored: kube-apiserver sends `?timeout=10s`."""
