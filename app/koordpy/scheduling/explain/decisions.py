@@ -60,7 +60,7 @@ NODE_BYTES = 60
 
 MAX_BYTES = 32 << 20
 """The budget of attempts whose pods and arrays are kept; older attempts are reduced to what is shown of them.
-That takes time, and with a few hundred nodes an attempt is forgotten before its turn comes."""
+That takes time, which is saved where attempts are small: these are forgotten before their turn comes."""
 
 
 class DecisionModel(OutputModel):
