@@ -36,8 +36,11 @@ def test_object_selector_looks_at_the_old_and_the_new_object(
         ok(maps.create(config_map("plain", key="1")), 201)
         assert hooks.seen["one"] == []
         ok(maps.create(config_map("web", {"tier": "web"}, key="1")), 201)
-        ok(maps.patch("web", {"metadata": {"labels": {"tier": None}}}), 200)
+        changed = ok(maps.patch("web", {"metadata": {"labels": {"tier": None}}}), 200)
         assert [request["operation"] for request in hooks.seen["one"]] == ["CREATE", "UPDATE"]
+        # kube-apiserver applies a patch to the object in its watch cache first, and calls webhooks even if
+        # that one is out of date. This waits until the cache has the change.
+        ok(maps.get("web", resourceVersion=changed["metadata"]["resourceVersion"]), 200)
         ok(maps.patch("web", {"data": {"key": "2"}}), 200)
         assert len(hooks.seen["one"]) == 2
 
