@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from koordpy.lib import go_json
+
 from . import extension
 from .core import Container, Node, Pod
 from .device import Device
@@ -94,7 +96,7 @@ def _with_present_allocations(pod: Pod, text: str) -> Pod:
         return pod
     annotations = {
         **pod.metadata.annotations,
-        extension.ANNOTATION_DEVICE_ALLOCATED: msgspec.json.encode(allocations).decode(),
+        extension.ANNOTATION_DEVICE_ALLOCATED: go_json.encode(allocations),
     }
     return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from koordpy.lib import go_json
 
 from .extension import ANNOTATION_DEVICE_ALLOCATED
@@ -43,9 +41,9 @@ DeviceAllocations = Mapping[str, tuple[DeviceAllocation, ...]]
 
 def text(allocations: Mapping[str, Sequence[DeviceAllocation]]) -> str:
     """Return the annotation's text, with Koordinator's order of fields; what is empty is left out."""
-    return msgspec.json.encode(
+    return go_json.encode(
         {type_: [_written(each) for each in allocations[type_]] for type_ in sorted(allocations)}
-    ).decode()
+    )
 
 
 def of(annotations: Mapping[str, str]) -> DeviceAllocations:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from koordpy.lib.bounded_cache import cached, text_size
+from koordpy.lib.go_time import parse_rfc_3339
 
 ResourceList = dict[str, str | int | float]
 """Resource name to quantity, as on the wire."""
@@ -120,13 +121,7 @@ class Status(Struct):
 @cached("times", 4 << 20, text_size)
 def parse_time(text: str) -> datetime:
     """Parse an RFC 3339 time; raise ValueError naming the text if it is invalid."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"not an RFC 3339 time: {text!r}") from None
-    if moment.tzinfo is None:
-        raise ValueError(f"RFC 3339 time without a zone: {text!r}")
-    return moment.astimezone(UTC)
+    return parse_rfc_3339(text)
 
 
 def format_time(moment: datetime) -> str:

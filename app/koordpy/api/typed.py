@@ -9,16 +9,15 @@ The structs are those of `patch_types.txt`, completed by `typed_fields`, which c
 Source: Kubernetes API 1.35; `k8s.io/apimachinery/pkg/runtime/serializer/json`.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
 
 from koordpy.lib import duration
+from koordpy.lib.go_time import parse_rfc_3339
 
 from .patch import describe
 from .patch_types import Field, PatchType, patch_types
@@ -41,7 +40,6 @@ class Duration(str):
     __slots__ = ()
 
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,](\d+))?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
@@ -314,10 +312,7 @@ def _duration(text: str) -> str:
 
 def _time(text: str) -> str:
     """Format an RFC 3339 time in UTC and whole seconds."""
-    if not (match := _TIME.fullmatch(text)):
-        raise ValueError(f"{text!r} is not an RFC 3339 time")
-    plain = text.replace(f".{match[1]}", "", 1).replace(f",{match[1]}", "", 1) if match[1] else text
-    return datetime.fromisoformat(plain).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return parse_rfc_3339(text).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
 _READERS: dict[str, Callable[[Any, str, bool], Any]] = {

@@ -27,6 +27,11 @@ def wrap(number: int) -> int:
     return number - (1 << 64) if number & _SIGN else number
 
 
+def wrap_32(number: int) -> int:
+    """Return the low 32 bits of a number, as two's complement: what a conversion to int32 keeps."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 def fits(number: int) -> bool:
     """Return whether a number fits in 64 bits."""
     return MIN <= number <= MAX

@@ -23,6 +23,7 @@ def spec(**fields: Any) -> dict[str, Any]:
         spec(overhead={"cpu": 1, "memory": "1.5Gi", "x": 0.5, "y": None}),
         spec(containers=[{"livenessProbe": {"httpGet": {"port": "http"}}, "ports": [{"containerPort": 80}]}]),
         {"metadata": {"creationTimestamp": "2024-02-29T10:00:00.123456789+02:00"}},
+        {"metadata": {"creationTimestamp": "2024-02-29T9:00:00+24:00"}},
     ],
 )
 def test_document_that_go_reads_passes(document: dict[str, Any]) -> None:
@@ -39,6 +40,7 @@ def test_document_that_go_reads_passes(document: dict[str, Any]) -> None:
         ({"metadata": {"finalizers": [1]}}, "finalizers"),
         ({"metadata": {"creationTimestamp": "2024-02-30T10:00:00Z"}}, "creationTimestamp"),
         ({"metadata": {"creationTimestamp": "2024-01-01"}}, "creationTimestamp"),
+        ({"metadata": {"creationTimestamp": "9999-12-31T23:59:59-10:00"}}, "creationTimestamp"),
         (spec(priority=True), "priority"),
         (spec(priority=1.5), "priority"),
         (spec(priority=3000000000), "priority"),

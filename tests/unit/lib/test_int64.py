@@ -98,3 +98,11 @@ def test_integers_have_64_bits_unless_said_otherwise() -> None:
     assert int64.parse_any_base("9223372036854775808") is None
     assert int64.parse("32768", bits=16) is None
     assert int64.parse("-32768", bits=16) == -32768
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [(0, 0), (-1, -1), ((1 << 31) - 1, (1 << 31) - 1), (1 << 31, -(1 << 31)), (5_000_000_000, 705_032_704)],
+)
+def test_a_conversion_to_32_bits_keeps_the_low_ones(number: int, kept: int) -> None:
+    assert int64.wrap_32(number) == kept

@@ -142,6 +142,8 @@ def pod(phase: str = "", deleted: str | None = None, grace: int | None = None) -
         (pod(deleted="2025-12-31T23:59:00Z", grace=60), True),
         (pod(deleted="2025-12-31T23:59:00Z", grace=61), True),
         (pod(deleted="2001-01-01T00:00:00Z"), True),
+        (pod(deleted="9999-12-31T23:59:59Z", grace=9_000_000_000), True),
+        (pod(deleted="2025-12-31T23:59:00Z", grace=10_000_000_000), False),  # exceeds 64 bits of nanoseconds
     ],
 )
 def test_pods_that_have_ended_or_should_have_count_nothing(sent: Pod, counts: bool) -> None:

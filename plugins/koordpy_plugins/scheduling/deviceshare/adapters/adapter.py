@@ -56,7 +56,7 @@ class DevicePluginAdapter:
             binding.labels[LABEL_HAMI_VGPU_NODE] = node_name
         device = self._devices.by_key(node_name)
         if device is None:
-            raise AdaptionError(f'device "{node_name}" not found')
+            raise AdaptionError(f'device.scheduling.koordinator.sh "{node_name}" not found')
         name = device.metadata.labels.get(LABEL_GPU_VENDOR, "")
         vendor = VENDORS.get(name)
         if vendor is None:

@@ -6,23 +6,18 @@ handed out the pod's devices. Source: Koordinator,
 """
 
 import asyncio
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from koordpy.api.core import Node, Pod
-from koordpy.api.meta import ObjectMeta
+from koordpy.api.meta import ObjectMeta, parse_time
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 
 from .vendors import AdaptionError
-
-_RFC_3339: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
-)
 
 EXPIRES_AFTER: Final = timedelta(minutes=5)
 """A lock that is older was left behind: device plugins take seconds."""
@@ -79,10 +74,8 @@ class NodeLocks(DerivedState):
 
 
 def _time(text: str) -> datetime:
-    """Read an RFC 3339 time, no other form of ISO 8601. Raises AdaptionError."""
-    if _RFC_3339.fullmatch(text) is not None:
-        try:
-            return datetime.fromisoformat(text)
-        except ValueError:
-            pass  # a month or an hour that does not exist
-    raise AdaptionError(f'failed to lock node: not an RFC 3339 time: "{text}"')
+    """Read an RFC 3339 time. Raises AdaptionError."""
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise AdaptionError(f"failed to lock node: {error}") from None

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from koordpy.api.device_allocations import DeviceAllocation
 from koordpy.api.extension import GPU_CORE, GPU_MEMORY
 from koordpy.api.quantity import ZERO
+from koordpy.lib import go_json, int64
 
 BIND_TIMESTAMP: Final = "scheduling.koordinator.sh/bind-timestamp"
 """When the pod was bound, in nanoseconds: a device plugin finds the pod of a request of kubelet's by it."""
@@ -79,8 +78,8 @@ def _metax(gpus: Sequence[DeviceAllocation], model: str, now: int) -> Mapping[st
     written = []
     for gpu in gpus:
         core, units = _core_and_memory(gpu, METAX_MEMORY_UNIT)
-        written.append({"uuid": gpu.id, "compute": core, "vRam": units})
-    return {METAX_ALLOCATED: msgspec.json.encode([written]).decode()}
+        written.append({"uuid": gpu.id, "compute": int64.wrap_32(core), "vRam": int64.wrap_32(units)})
+    return {METAX_ALLOCATED: go_json.encode([written])}
 
 
 def _core_and_memory(gpu: DeviceAllocation, unit: int) -> tuple[int, int]:

@@ -5,11 +5,12 @@ node or has passed Reserve. Source: Koordinator,
 `pkg/scheduler/plugins/elasticquota/core/group_quota_manager.go` (`OnPodAdd`, ..., `UnreservePod`).
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from koordpy.api import extension
 from koordpy.api.core import Pod
+from koordpy.api.meta import parse_time
 from koordpy.api.quantity import WireQuantity
 from koordpy.api.resource_list import Quantities, from_wire
 from koordpy.api.resources import pod_requests
@@ -183,7 +184,7 @@ class PodAccounts(QuotaManager):
         # The time of deletion has the grace period in it already; Koordinator adds it again, in 64 bits.
         nanoseconds = int64.wrap((pod.metadata.deletion_grace_period_seconds or 0) * 10**9)
         try:
-            end = datetime.fromisoformat(deleted_at) + timedelta(microseconds=nanoseconds // 1000)
+            end = parse_time(deleted_at) + timedelta(microseconds=nanoseconds // 1000)
         except (ValueError, OverflowError):
             return False  # after the year 9999, or before the first
         return self._clock.now() > end
