@@ -4,6 +4,7 @@ A duration is an integer of nanoseconds in 64 bits.
 """
 
 import re
+from datetime import timedelta
 from typing import Final
 
 from . import int64
@@ -50,6 +51,11 @@ def parse(text: str) -> int:
     if not int64.fits(signed):
         raise ValueError(f"{text!r} is not a duration: expected less than about 292 years")
     return signed
+
+
+def of_seconds(seconds: int) -> timedelta:
+    """Return seconds, to the microsecond, wrapped as Go's `time.Duration` wraps (after 292 years)."""
+    return timedelta(microseconds=int64.wrap(seconds * SECOND) // MICROSECOND)
 
 
 def format(nanoseconds: int) -> str:

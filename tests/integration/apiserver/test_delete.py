@@ -175,6 +175,15 @@ def test_negative_grace_is_refused_or_taken_as_one(rest: Rest, pods: Collection,
     assert deleted["metadata"]["deletionGracePeriodSeconds"] == 1
 
 
+def test_grace_beyond_64_bits_of_nanoseconds_wraps(rest: Rest, pods: Collection, namespace: str) -> None:
+    running(rest, namespace, pod("a"))
+    deleted = ok(pods.delete("a", options(gracePeriodSeconds=10**10)), 200)["metadata"]
+    assert deleted["deletionGracePeriodSeconds"] == 10**10
+    assert deleted["deletionTimestamp"] < "1800"
+    shorter = ok(pods.delete("a", options(gracePeriodSeconds=5)), 200)["metadata"]
+    assert shorter["deletionTimestamp"] > "2000"
+
+
 def test_node_goes_at_once(rest: Rest, unique: Callable[[str], str]) -> None:
     nodes, name = rest.collection("nodes"), unique("node")
     ok(nodes.create(node(name)), 201)

@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,3 +51,17 @@ def test_durations_are_written_as_go_writes_them(nanoseconds: int, text: str) ->
 @given(st.integers(int64.MIN, int64.MAX))
 def test_what_is_written_reads_back(nanoseconds: int) -> None:
     assert duration.parse(duration.format(nanoseconds)) == nanoseconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "held"),
+    [
+        (0, timedelta()),
+        (-5, timedelta(seconds=-5)),
+        (9_000_000_000, timedelta(seconds=9_000_000_000)),
+        (10**10, timedelta(microseconds=(10**19 - 2**64) // 1000)),
+        (2**63 - 1, timedelta(seconds=-1)),
+    ],
+)
+def test_seconds_wrap_as_nanoseconds_of_64_bits_do(seconds: int, held: timedelta) -> None:
+    assert duration.of_seconds(seconds) == held

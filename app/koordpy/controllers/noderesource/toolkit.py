@@ -4,14 +4,14 @@ Source: Koordinator, `pkg/slo-controller/noderesource/plugins/util/util.go`.
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from koordpy.api import extension
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import ResourceList, parse_time
 from koordpy.api.quantity import Quantity
 from koordpy.api.slo.colocation import ColocationStrategy
-from koordpy.lib import int64
+from koordpy.lib import duration, int64
 
 from ..slo.node_state import NodeState
 from .amounts import differs
@@ -26,7 +26,9 @@ def is_stale(strategy: ColocationStrategy, node_metric: NodeMetric, now: datetim
     if status.update_time is None or status.node_metric is None:
         return True
     try:
-        limit = parse_time(status.update_time) + timedelta(minutes=strategy.degrade_time_minutes or 0)
+        limit = parse_time(status.update_time) + duration.of_seconds(
+            60 * (strategy.degrade_time_minutes or 0)
+        )
     except (ValueError, OverflowError):
         return True
     return now > limit

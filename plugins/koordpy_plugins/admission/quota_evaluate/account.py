@@ -6,7 +6,7 @@ the upper bound (`spec.max` where there is none). Source: Koordinator, `pkg/webh
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from koordpy.api import extension, resource_list, resource_names
@@ -18,7 +18,7 @@ from koordpy.api.resource_amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import DecodeError
-from koordpy.lib import int64
+from koordpy.lib import duration
 
 _EVALUATED: Final = frozenset(
     (
@@ -108,9 +108,9 @@ def requests_of(pod: Pod, now: datetime) -> Quantities:
     if pod.is_terminal:
         return {}
     if meta.deletion_timestamp is not None and meta.deletion_grace_period_seconds is not None:
-        nanoseconds = int64.wrap(meta.deletion_grace_period_seconds * 10**9)  # as in Koordinator
+        grace = duration.of_seconds(meta.deletion_grace_period_seconds)
         with suppress(ValueError, OverflowError):  # after the year 9999, or before the first
-            if now > parse_time(meta.deletion_timestamp) + timedelta(microseconds=nanoseconds // 1000):
+            if now > parse_time(meta.deletion_timestamp) + grace:
                 return {}
     return pod_requests(pod)
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node, Pod
-from koordpy.api.koordinator import NodeMetric
-from koordpy.api.meta import parse_time
 from koordpy.api.needs import Lack, Needs
 from koordpy.descheduling.interface import SUCCESS, BalancePlugin, EvictOptions, Handle, Status
 from koordpy.descheduling.toolkit import pods as pod_filters
@@ -21,6 +19,7 @@ from koordpy.descheduling.toolkit import usage_score
 from koordpy.descheduling.toolkit.node_fit import NodeFit
 from koordpy.descheduling.toolkit.nodes import is_ready
 from koordpy.descheduling.toolkit.pace import Pace
+from koordpy.lib import duration
 
 from . import balancing, thresholds
 from .anomaly import DetectorCache
@@ -76,14 +75,13 @@ class LowNodeLoad(BalancePlugin):
 
     def lacks(self) -> Iterable[Lack]:
         """Return which ready nodes have no NodeMetric that is fresh enough: their usage is unknown."""
-        expiration = timedelta(seconds=self.args.node_metric_expiration_seconds)
-        metrics, now = self.handle.cluster.store(NodeMetric), self.handle.clock.now()
+        expiration = duration.of_seconds(self.args.node_metric_expiration_seconds)
+        now = self.handle.clock.now()
         wanted = [node.metadata.name for node in self.handle.nodes() if is_ready(node)]
         blind = []
         for name in wanted:
-            metric = metrics.get("", name)
-            updated = None if metric is None else metric.status.update_time
-            if not updated or now - parse_time(updated) >= expiration:
+            totals = self._totals.of(name)
+            if totals is None or totals.reported is None or now - totals.reported >= expiration:
                 blind.append(name)
         if not blind:
             return

@@ -6,7 +6,7 @@ Koordinator, `pkg/descheduler/framework/plugins/loadaware/utilization_util.go`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -15,6 +15,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.quantity import QuantityError
 from koordpy.api.scheme import MALFORMED
+from koordpy.lib import duration
 
 from .totals import Amounts, NodeTotals, amounts, is_prod
 
@@ -61,7 +62,7 @@ def measure(
     """
     if totals is None or totals.metric is None or totals.reported is None:
         return None
-    if now - totals.reported >= timedelta(seconds=expiration_seconds):
+    if now - totals.reported >= duration.of_seconds(expiration_seconds):
         return None
     usage = {name: totals.usage.get(name, 0) for name in resources}
     prod_usage = {name: totals.prod_usage.get(name, 0) for name in resources}

@@ -14,7 +14,7 @@ from koordpy.agent.toolkit.metric_queries import MetricQueries
 from koordpy.api import batch_resources, extension, quantity
 from koordpy.api.core import Node, Pod
 from koordpy.api.slo.threshold import ResourceThresholdStrategy
-from koordpy.lib import int64
+from koordpy.lib import duration, int64
 
 from .usage import milli_used, window_of
 
@@ -83,7 +83,7 @@ def check(thresholds: ResourceThresholdStrategy) -> None:
 def _release(metrics: MetricQueries, thresholds: ResourceThresholdStrategy, node: Node) -> int | None:
     """Return the milli-CPU of requests to release: what average and present values both ask for."""
     seconds = window_of(metrics, thresholds)
-    window = timedelta(seconds=seconds)
+    window = duration.of_seconds(seconds)
     offered = float(_batch_allocatable(node)) if thresholds.cpu_evict_policy == EVICT_BY_ALLOCATABLE else None
     average, count = _average(metrics, window, offered)
     interval = int(metrics.collect_interval.total_seconds())

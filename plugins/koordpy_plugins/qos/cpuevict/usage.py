@@ -1,7 +1,6 @@
 """CPUEvict: evict pods of low priority when the node uses too much CPU."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from koordpy.agent.interface import PodMeta
 from koordpy.agent.interface.gates import CPU_EVICT
@@ -13,7 +12,7 @@ from koordpy.api import quantity
 from koordpy.api.core import Node, Pod
 from koordpy.api.resource_names import CPU
 from koordpy.api.slo.threshold import ResourceThresholdStrategy
-from koordpy.lib import int64
+from koordpy.lib import duration, int64
 
 
 def task(
@@ -26,7 +25,7 @@ def task(
         thresholds.cpu_evict_lower_percent,
     )
     highest = priority_threshold(thresholds.evict_enabled_priority_threshold)
-    window = timedelta(seconds=window_of(metrics, thresholds))
+    window = duration.of_seconds(window_of(metrics, thresholds))
     used = metrics.average("node_cpu_usage", window)
     if used is None:
         return None

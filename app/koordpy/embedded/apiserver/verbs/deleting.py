@@ -4,13 +4,13 @@ An object is deleted immediately, or marked and deleted with its last finalizer 
 """
 
 import re
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from koordpy.api.field_cause import invalid_value
 from koordpy.api.meta import format_time, parse_time
+from koordpy.lib import duration
 from koordpy.lib.clock import Clock
 
 from ..admission.admission import Admission
@@ -100,13 +100,13 @@ class Deleter:
         if stamp := metadata.get("deletionTimestamp"):
             current = metadata.get("deletionGracePeriodSeconds", 0)
             if grace < current:
-                moved = parse_time(stamp) + timedelta(seconds=grace - current)
+                moved = parse_time(stamp) + duration.of_seconds(grace) - duration.of_seconds(current)
                 metadata["deletionTimestamp"] = format_time(moved)
                 metadata["deletionGracePeriodSeconds"] = grace
             else:
                 grace = current
         elif grace or metadata.get("finalizers") or strategy.holds(document):
-            metadata["deletionTimestamp"] = format_time(now + timedelta(seconds=grace))
+            metadata["deletionTimestamp"] = format_time(now + duration.of_seconds(grace))
             metadata["deletionGracePeriodSeconds"] = grace
             if metadata.get("generation"):
                 metadata["generation"] += 1

@@ -5,7 +5,6 @@ node or has passed Reserve. Source: Koordinator,
 `pkg/scheduler/plugins/elasticquota/core/group_quota_manager.go` (`OnPodAdd`, ..., `UnreservePod`).
 """
 
-from datetime import timedelta
 from typing import Final
 
 from koordpy.api import extension
@@ -14,7 +13,7 @@ from koordpy.api.meta import parse_time
 from koordpy.api.quantity import WireQuantity
 from koordpy.api.resource_list import Quantities, from_wire
 from koordpy.api.resources import pod_requests
-from koordpy.lib import int64
+from koordpy.lib import duration
 from koordpy.lib.bounded_cache import cached
 from koordpy.lib.clock import Clock
 
@@ -182,9 +181,9 @@ class PodAccounts(QuotaManager):
         if not self.settings.ignores_terminating:
             return False
         # The time of deletion has the grace period in it already; Koordinator adds it again, in 64 bits.
-        nanoseconds = int64.wrap((pod.metadata.deletion_grace_period_seconds or 0) * 10**9)
+        grace = duration.of_seconds(pod.metadata.deletion_grace_period_seconds or 0)
         try:
-            end = parse_time(deleted_at) + timedelta(microseconds=nanoseconds // 1000)
+            end = parse_time(deleted_at) + grace
         except (ValueError, OverflowError):
             return False  # after the year 9999, or before the first
         return self._clock.now() > end

@@ -8,7 +8,6 @@ stores only, so the triggering event does not matter. Source: Koordinator,
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from functools import partial
 
 from koordpy.api import extension
@@ -21,6 +20,7 @@ from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, NotFoun
 from koordpy.cluster.retry import retried
 from koordpy.controllers.queue import WorkQueue
 from koordpy.controllers.reconcile import ReconcileError, reconcile_forever
+from koordpy.lib import duration
 from koordpy.scheduling.interface.gates import CLEAN_EXPIRED_RESERVATION_ALLOCATED
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.toolkit.reservation_writes import write_status
@@ -160,7 +160,7 @@ class ReservationController:
 
     async def collect_garbage(self) -> None:
         """Delete the Reservations that ended long ago."""
-        kept = timedelta(seconds=self._args.gc_duration_seconds)
+        kept = duration.of_seconds(self._args.gc_duration_seconds)
         for reservation in list(garbage.of(self._reservations, self._clock.now(), kept, self._node_exists)):
             meta = reservation.metadata
             try:
