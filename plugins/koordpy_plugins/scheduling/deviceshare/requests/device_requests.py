@@ -115,6 +115,8 @@ def _percentages(amounts: Quantities) -> bool:
 def _shared(amounts: Quantities) -> bool:
     """Return whether percentages are the same share of each of the GPUs, at most all of it."""
     gpus = amounts[GPU_SHARED].value()
+    if gpus <= 0:  # more than 64 bits hold: of 9e30 they hold 0
+        return False
     for name in (GPU_CORE, GPU_MEMORY_RATIO):
         if name in amounts:
             share, rest = divmod(amounts[name].value(), gpus)

@@ -152,7 +152,8 @@ class FreeGPUs(DerivedState):
         return False
 
     def _write_cpu(self, row: int) -> None:
-        left = int(self._table.allocatable[row, CPU]) - int(self._table.requested[row, CPU])
+        # Requests are not bounded by what a node has: who names the node in a pod's spec can add up any sum.
+        left = int64.wrap(int(self._table.allocatable[row, CPU]) - int(self._table.requested[row, CPU]))
         if left != self._cpu.cells[row]:
             self._cpu.cells[row] = left
             self._touch(row)

@@ -94,6 +94,7 @@ def test_several_devices_are_whole(name: str) -> None:
         {NPU_CORE: "8", RATIO: "150"},
         {SHARED: "2", RATIO: "101"},
         {SHARED: "2", RATIO: "202"},
+        {SHARED: "9e30", CORE: "100", MEMORY: "8Gi"},  # 64 bits hold 0 of it
         {SHARED: "2", CORE: "99", MEMORY: "8Gi"},
         {SHARED: "2", CORE: "202", RATIO: "200"},
         {**NPU, SHARED: "2"},

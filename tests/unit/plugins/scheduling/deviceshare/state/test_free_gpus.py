@@ -11,6 +11,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib import int64
 from koordpy_plugins.scheduling.deviceshare.state.free_gpus import FreeGPUs
 from koordpy_plugins.scheduling.deviceshare.state.ledger import DeviceLedger
 
@@ -250,3 +251,13 @@ def test_nodes_are_worked_off_in_parts() -> None:
     assert not gpus.refresh_some(0)
     put_node(cluster, "b", 3)
     assert gpus.refresh_some(0)
+
+
+def test_requests_beyond_64_bits_leave_a_number() -> None:
+    cluster = Cluster()
+    put_node(cluster, "n", 1)
+    half = str(2**62 // 1000 + 1)  # cores; whoever names the node in the spec may ask for them
+    for name in ("a", "b"):
+        cluster.store(Pod).apply(bound(name, "n", cpu=half))
+    columns = cluster.shared(FreeGPUs).columns()
+    assert columns.cpu_free[cluster.nodes.row_of("n")] == int64.wrap(8000 - 2 * 1000 * int(half))
