@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from koordpy.lib import duration
+from koordpy.lib import duration, int64
 from koordpy.lib.nearest import nearest
 
 from .field_error import FieldError, required, shown
@@ -86,6 +86,8 @@ def read(model: type[M], document: object, path: str = "") -> M:
     given = _object(document, path)
     if not (issubclass(model, ConfigModel) and model.reads_nulls):
         given = without_nulls(given)
+    if problems := tuple(_too_large(given, path)):
+        raise ConfigError(*problems)
     try:
         return model.model_validate(given, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -133,6 +135,18 @@ Duration = Annotated[int, BeforeValidator(_read_duration), PlainSerializer(durat
 Int32 = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 Uint32 = Annotated[int, Field(ge=0, lt=1 << 32)]
+
+
+def _too_large(value: object, path: str) -> Iterator[FieldError]:
+    """Yield an error for each integer that Go's decoder has no type for."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _too_large(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _too_large(item, f"{path}[{index}]")
+    elif type(value) is int and not int64.fits(value):
+        yield FieldError(path, f"got {_cut(value)}, expected an integer of 64 bits")
 
 
 def _object(document: object, path: str) -> dict[str, Any]:

@@ -58,6 +58,13 @@ def test_all_problems_are_listed() -> None:
     )
 
 
+def test_integers_beyond_64_bits_are_named_wherever_they_are() -> None:
+    assert problems({"needed": "x", "a": {"b": [0, 2**63]}, "c": -(2**63) - 1}) == (
+        "top.a.b[1]: got 9223372036854775808, expected an integer of 64 bits",
+        "top.c: got -9223372036854775809, expected an integer of 64 bits",
+    )
+
+
 def test_what_is_no_object_is_refused() -> None:
     assert problems([1]) == ("top: got [1], expected an object",)
 

@@ -6,6 +6,7 @@ on it changes, so that a query over 5,000 nodes only reads arrays.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ class LoadColumns(DerivedState):
         self._estimator = self._cache.estimator
         self._names = loads.names
         self._default = self._default_profile(thresholds)
-        self._expiration = thresholds.expiration_seconds * 1_000_000
+        self._expiration = duration.of_seconds(thresholds.expiration_seconds) // timedelta(microseconds=1)
         aggregated = thresholds.aggregated
         self._score_type = aggregated.score_aggregation_type if aggregated else ""
         self._score_duration = _nanoseconds(aggregated.score_aggregated_duration) if aggregated else 0

@@ -13,6 +13,7 @@ from koordpy.api.quantity import resource_value
 from koordpy.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, pod_fit_vector, surely_same
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib import int64
 from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
@@ -91,7 +92,7 @@ def _amount(pod: Pod, name: str) -> int:
         amount = _of_container(container, name)
         total = total + amount if container.restart_policy == "Always" else max(total, amount)
     overhead = pod.spec.overhead.get(name)
-    return total if overhead is None else total + resource_value(name, overhead)
+    return int64.wrap(total if overhead is None else total + resource_value(name, overhead))
 
 
 def _of_container(container: Container, name: str) -> int:

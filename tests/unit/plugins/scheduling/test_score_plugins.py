@@ -59,6 +59,14 @@ def scores(
 class TestNodeResourcesFitPlus:
     nodes = {name: {"cpu": 96, "memory": "512Gi", GPU: 8} for name in ("busy", "empty")}
 
+    def test_requests_that_add_up_beyond_64_bits_are_scored(self) -> None:
+        # The container without a request for memory counts with a default.
+        requests = ({"memory": "8Ei"}, {"cpu": 1})
+        containers = [{"name": str(n), "resources": {"requests": each}} for n, each in enumerate(requests)]
+        incoming = pod({}, containers=containers)
+        found = scores(NodeResourcesFitPlus, FIT_PLUS, incoming, self.nodes)
+        assert found["busy"] == found["empty"]
+
     def test_each_resource_ranks_by_its_own_strategy(self) -> None:
         incoming = pod({"cpu": 16, "memory": "32Gi", GPU: 2, "ephemeral-storage": "10Gi"})
         running = pod({"cpu": 16, "memory": "32Gi", GPU: 4}, "busy")

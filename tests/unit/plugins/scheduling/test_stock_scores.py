@@ -201,3 +201,13 @@ def test_wrong_resources_are_refused(resources: list[dict[str, Any]], message: s
     with pytest.raises(ConfigError) as caught:
         cls.read_args({"resources": resources}, "args")
     assert message in str(caught.value)
+
+
+def test_an_image_of_the_largest_size_that_a_node_can_report_is_scored() -> None:
+    cluster = Cluster()
+    plugin = ImageLocality.make(Handle(cluster))
+    for name in ("a", "b"):
+        status = {"images": [{"names": ["a:latest"], "sizeBytes": 2**63 - 1}]}
+        cluster.store(Node).apply(decode(Node, {"metadata": {"name": name}, "status": status}))
+    pod = decode(Pod, {"spec": {"containers": [{"name": "c", "image": "a"}]}})
+    assert len(plugin.score_nodes(CycleState(), pod, cluster.nodes.all())) == 2

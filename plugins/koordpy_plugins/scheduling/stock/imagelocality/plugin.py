@@ -8,6 +8,7 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib import int64
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Plugin,
@@ -48,7 +49,7 @@ class ImageLocality(Plugin, Score, SignPlugin):
         for name in names:
             image = self._images.get(name)
             if image is not None:
-                held[image.rows] += int(image.size * (len(image) / total))
+                held[image.rows] += int64.from_float(image.size * (len(image) / total))
         largest = _LARGEST * len(names)
         if largest <= _SMALLEST:
             return np.zeros(len(nodes), np.int64)
