@@ -162,8 +162,8 @@ class NodeSet:
             if name not in more:
                 continue
             for amounts, (cpu, memory) in shares[name]:
-                for resource, amount in amounts.items():
-                    requested[index, table.resource_column(resource)] += amount
+                columns = [table.resource_column(resource) for resource in amounts]
+                requested[index, columns] += np.fromiter(amounts.values(), np.int64, len(amounts))
                 requested[index, PODS] += 1
                 nonzero[index] += (cpu, memory)
             changed.add(row, more[name])
