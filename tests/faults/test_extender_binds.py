@@ -442,10 +442,10 @@ async def test_after_any_faults_memory_equals_a_rebuild(stage: Stage, seed: int)
             await stage.filter(pod_document("probe", uid="uid-probe"), "n0", "n1")
             await asyncio.sleep(0.05)
 
-    filtering = asyncio.create_task(filter_on())
-    await settled(stage)
-    filtering.cancel()
-    await asyncio.gather(filtering, return_exceptions=True)
+    async with asyncio.TaskGroup() as tasks:
+        filtering = tasks.create_task(filter_on())
+        await settled(stage)
+        filtering.cancel()
 
 
 async def test_a_pod_bound_and_deleted_without_watch_events_frees_its_resources(stage: Stage) -> None:

@@ -205,7 +205,13 @@ class Stage:
             try:
                 await until(lambda: picture(ours) == picture(fresh))
             except TimeoutError:
-                assert picture(ours) == picture(fresh)
+                mine, rebuilt = picture(ours), picture(fresh)
+                differ = {
+                    name: (mine.get(name), rebuilt.get(name))
+                    for name in mine.keys() | rebuilt.keys()
+                    if mine.get(name) != rebuilt.get(name)
+                }
+                raise AssertionError(f"known and rebuilt, by node: {differ}") from None
 
     def assert_nothing_is_left_over(self) -> None:
         """Nothing is assumed, waiting or under way."""

@@ -40,9 +40,11 @@ class Supervised:
         return self.supervisor
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        running, *kept = self.tasks
+        for tasks in (kept, [running]):  # while it runs, the supervisor knows the tasks that its units start
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def unit(run: Callable[[], Awaitable[None]], name: str = "qos/It", **options: object) -> Unit:
