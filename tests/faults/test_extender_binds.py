@@ -437,9 +437,12 @@ async def test_after_any_faults_memory_equals_a_rebuild(stage: Stage, seed: int)
     assert storm.errors  # something did go wrong
 
     async def filter_on() -> None:
-        """A pod bound and deleted without a watch is noticed by the next scheduling attempt."""
+        """A pod bound and deleted without a watch is noticed by the next scheduling attempt.
+
+        This one fits both nodes always: where a pod fits one node, it is reserved there.
+        """
         while True:
-            await stage.filter(pod_document("probe", uid="uid-probe"), "n0", "n1")
+            await stage.filter(pod_document("probe", "0", uid="uid-probe"), "n0", "n1")
             await asyncio.sleep(0.05)
 
     async with asyncio.TaskGroup() as tasks:
