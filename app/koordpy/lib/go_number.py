@@ -9,8 +9,13 @@ from functools import lru_cache
 from math import copysign
 from typing import Final
 
-_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HEXADECIMAL: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_DIGITS: Final = r"[0-9]+(?:_[0-9]+)*"
+_HEX_DIGITS: Final = r"[0-9a-fA-F]+(?:_[0-9a-fA-F]+)*"
+_EXPONENT: Final = rf"[+-]?{_DIGITS}"
+_DECIMAL: Final = re.compile(rf"[+-]?(?:{_DIGITS}\.?|{_DIGITS}\.{_DIGITS}|\.{_DIGITS})(?:[eE]{_EXPONENT})?")
+_HEXADECIMAL: Final = re.compile(
+    rf"[+-]?0[xX](?:_?{_HEX_DIGITS}\.?|_?{_HEX_DIGITS}\.{_HEX_DIGITS}|\.{_HEX_DIGITS})[pP]{_EXPONENT}"
+)
 _INFINITE: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _LONGEST: Final = 4000
 _LEAST_EXPONENT, _LARGEST_EXPONENT = -4, 5
@@ -21,16 +26,19 @@ _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) 
 
 
 def parse_float(text: str) -> float | None:
-    """Read a double (also `inf`, `nan` and hexadecimal); None if it is not one, or out of range."""
+    """Read a double: decimal, hexadecimal with a `p` exponent, `inf` or `nan`; `_` between digits.
+
+    None for any other text, blanks included, and for numbers out of range.
+    """
     if len(text) > _LONGEST:
         return None
     if _INFINITE.fullmatch(text):
         return float(text)
     if _DECIMAL.fullmatch(text):
-        number = float(text)
+        number = float(text.replace("_", ""))
     elif _HEXADECIMAL.fullmatch(text):
         try:
-            number = float.fromhex(text)
+            number = float.fromhex(text.replace("_", ""))
         except OverflowError:
             return None
     else:

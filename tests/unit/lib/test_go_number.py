@@ -21,6 +21,10 @@ from koordpy.lib.go_number import fixed, general, parse_bool, parse_float
         ("inf", math.inf),
         ("-Infinity", -math.inf),
         ("1e-400", 0.0),
+        ("1_0", 10.0),
+        ("1_0.5_0e1_0", 1.05e11),
+        (".5e1", 5.0),
+        ("0X_1.8P-1", 0.75),
     ],
 )
 def test_doubles_are_read(text: str, expected: float) -> None:
@@ -28,7 +32,12 @@ def test_doubles_are_read(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " 1", "1 ", "1,5", "1_000", "0x1", "1e", "e1", ".", "1e400", "0x1p5000", "٣", "1" * 5000]
+    "text",
+    [
+        *("", " 1", "1 ", "1,5", "1e", "e1", ".", "abc", "٣", "+nan"),
+        *("1__0", "_1", "1_", "1_.5", "1._5", "1e_5", "0x_.8p1"),
+        *("0x", "0x1", "1e400", "0x1p5000", "1" * 5000),
+    ],
 )
 def test_other_texts_are_no_doubles(text: str) -> None:
     assert parse_float(text) is None

@@ -4,11 +4,12 @@ Names and value formats are those of koordlet's flags, so that a koordlet's comm
 """
 
 import re
+import reprlib
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from koordpy.lib import duration
+from koordpy.lib import duration, go_number, int64
 from koordpy.lib.nearest import suggestion
 
 from .koordlets_flags import reason_against
@@ -18,7 +19,8 @@ V = TypeVar("V", int, float, bool, str, timedelta)
 FlagValue = int | float | bool | str | timedelta
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_BOOLEANS = {"true": True, "false": False}
+_LONGEST_DURATION = int64.MAX / duration.SECOND
+"""Seconds; 292 years."""
 
 
 class FlagError(ValueError):
@@ -34,24 +36,15 @@ class Flag:
     description: str
 
     def parse(self, given: FlagValue) -> FlagValue:
-        """Return a value of the flag's type; text is read as on a command line. Raises FlagError."""
+        """Return a value of the flag's type; text is read as on a koordlet's command line.
+
+        Numbers are seconds where a duration is wanted. Raises FlagError.
+        """
         wanted = type(self.default)
-        try:
-            if wanted is timedelta and isinstance(given, str):
-                return timedelta(microseconds=duration.parse(given) / 1000)
-            if isinstance(given, str) and wanted is bool:
-                return _BOOLEANS[given.lower()]
-            if isinstance(given, str) and wanted in (int, float):
-                return wanted(given)
-        except (ValueError, KeyError):
-            raise FlagError(self._unfit(given)) from None
-        if type(given) is int and wanted is float:
-            return float(given)
-        if type(given) in (int, float) and wanted is timedelta:
-            return timedelta(seconds=float(given))  # type: ignore[arg-type]
-        if type(given) is not wanted:
+        value = _read(given, wanted) if isinstance(given, str) else _converted(given, wanted)
+        if type(value) is not wanted:
             raise FlagError(self._unfit(given))
-        return given
+        return value
 
     def _unfit(self, given: FlagValue) -> str:
         expected = (
@@ -59,7 +52,33 @@ class Flag:
             if type(self.default) is timedelta
             else type(self.default).__name__
         )
-        return f"flag {self.name}: got {given!r}, expected {expected}"
+        return f"flag {self.name}: got {reprlib.repr(given)}, expected {expected}"
+
+
+def _read(text: str, wanted: type[FlagValue]) -> FlagValue | None:
+    """Read a text as Go's package flag does; None if it is no value of that type."""
+    if wanted is timedelta:
+        try:
+            return timedelta(microseconds=duration.parse(text) / 1000)
+        except ValueError:
+            return None
+    if wanted is bool:
+        return go_number.parse_bool(text)
+    if wanted is int:
+        return int64.parse_any_base(text)
+    return go_number.parse_float(text) if wanted is float else text
+
+
+def _converted(given: FlagValue, wanted: type[FlagValue]) -> FlagValue | None:
+    """Convert a value of a configuration file; None if it does not fit the type."""
+    if type(given) is int and not int64.fits(given):
+        return None
+    if type(given) is int and wanted is float:
+        return float(given)
+    if type(given) in (int, float) and wanted is timedelta:
+        seconds = float(given)  # type: ignore[arg-type]
+        return timedelta(seconds=seconds) if abs(seconds) < _LONGEST_DURATION else None
+    return given
 
 
 class FlagSet:

@@ -2,7 +2,7 @@
 
 from koordpy.api.core import Node
 from koordpy.api.extension import ANNOTATION_CPU_NORMALIZATION_RATIO
-from koordpy.lib import go_float
+from koordpy.lib.go_number import parse_float
 
 OFF = -1.0
 """The ratio of a node without the annotation."""
@@ -16,12 +16,9 @@ def ratio_of(node: Node) -> float:
     text = node.metadata.annotations.get(ANNOTATION_CPU_NORMALIZATION_RATIO)
     if text is None:
         return OFF
-    try:
-        ratio = go_float.parse(text)
-    except ValueError as error:
-        raise ValueError(f"annotation {ANNOTATION_CPU_NORMALIZATION_RATIO}: {error}") from None
-    if ratio <= 0:
+    ratio = parse_float(text)
+    if ratio is None or ratio <= 0:
         raise ValueError(
-            f"annotation {ANNOTATION_CPU_NORMALIZATION_RATIO}: got {text!r}, expected more than 0"
+            f"annotation {ANNOTATION_CPU_NORMALIZATION_RATIO}: got {text[:80]!r}, expected a number above 0"
         )
     return ratio

@@ -13,7 +13,8 @@ from koordpy.api.core import Node
 from koordpy.api.koordinator import ElasticQuota, ElasticQuotaProfile
 from koordpy.api.quantity import ZERO, Format, Quantity
 from koordpy.api.resource_list import Quantities
-from koordpy.lib import go_float, go_json, int64
+from koordpy.lib import go_json, int64
+from koordpy.lib.go_number import parse_float
 
 MAX: Final = Quantity.of(int64.MAX // 2000)
 """The maximum of a root quota: as good as unlimited, also in thousandths and summed up."""
@@ -65,11 +66,8 @@ def _is_ready(node: Node) -> bool:
 
 def _ratio(text: str) -> float:
     """Read a ratio: above 0 and at most 1, otherwise it counts as 1."""
-    try:
-        ratio = go_float.parse(text)
-    except ValueError:
-        return 1.0
-    return ratio if 0 < ratio <= 1 else 1.0
+    ratio = parse_float(text)
+    return ratio if ratio is not None and 0 < ratio <= 1 else 1.0
 
 
 def _scaled(resources: Quantities, ratio: float) -> Quantities:
