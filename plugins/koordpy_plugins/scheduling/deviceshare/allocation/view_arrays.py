@@ -72,7 +72,7 @@ class ViewArrays:
             _ALL if mask == ANY or layout < 0 else near(self.columns.layouts.value_of(layout), type_, mask)
             for layout, mask in zip(layouts[first].tolist(), self.masks[first].tolist(), strict=True)
         ]
-        return np.array(sets, np.uint32)[groups]
+        return np.array([found & _ALL for found in sets], np.uint32)[groups]
 
     def devices(self, type_: str, column: Column) -> Bits:
         """(n,) those of a set of devices that are on the NUMA nodes."""

@@ -71,6 +71,9 @@ HOSTILE = {
     "a NUMA node for each of many devices": [
         gpu(minor, topology={"nodeID": minor}) for minor in range(MOST_DEVICES)
     ],
+    "more GPUs than sets have, on two NUMA nodes": [
+        gpu(minor, topology={"nodeID": minor % 2}) for minor in range(80)
+    ],
     "virtual functions twice": [
         card(
             0, vfGroups=[{"vfs": [{"busID": "x"}, {"busID": "x"}, {"minor": -5}]}, {"vfs": [{"busID": "x"}]}]

@@ -59,7 +59,9 @@ SIZES: tuple[dict[str, str], ...] = (
 def random_device(rng: Random, name: str) -> Device:
     """A few GPUs and cards with everything that decides."""
     gpus = []
-    for minor in rng.sample([0, 1, 2, 3, 4, 5], rng.randint(0, 6)) + [16] * (rng.random() < 0.05):
+    for minor in rng.sample([0, 1, 2, 3, 4, 5], rng.randint(0, 6)) + [rng.choice((16, 33, 63, 70))] * (
+        rng.random() < 0.05
+    ):
         place = {"nodeID": rng.choice((-1, 0, 1)), "pcieID": rng.choice("ab")}
         resources = rng.choice(
             (
