@@ -23,8 +23,8 @@ from ..state.columns import DeviceColumns
 from ..state.layout import Layout, counts_by_numa_node, numa_nodes
 from . import hints
 
-_MOST_NUMA_NODES: Final = 5
-"""Nodes with more are left to `hints`: there are 31 sets of 5."""
+_MOST_NUMA_NODES: Final = 8
+"""Nodes with more are left to `hints`: there are 255 sets of 8, as many as Kubernetes allows."""
 
 _NO_HINTS: Final[NUMATopologyHints] = ({}, SUCCESS)
 

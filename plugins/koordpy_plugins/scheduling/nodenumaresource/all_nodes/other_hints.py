@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from koordpy.lib.row_groups import group
 from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.topology_manager.policy import ProviderHints
-
-_EVERY: Final = -1
-"""All bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +76,18 @@ class HintGroups:
 class _Offer:
     """The hints of a group, by positions of masks; `is_plain` is whether that says all that matters."""
 
-    preferred: int
+    preferred: Sequence[bool]
     scores: Sequence[int]
     is_plain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Offers:
+    """The different offers of a provider (offers, masks), and which of them nodes have (n,)."""
+
+    preferred: Bool
+    scores: Int64
+    which: Int64
 
 
 class OtherHints:
@@ -91,43 +96,60 @@ class OtherHints:
     def __init__(self, groups: HintGroups, numbers: Sequence[int], count: int) -> None:
         self._groups, self._numbers = groups, numbers
         self._position = {number: at for at, number in enumerate(numbers)}
-        self.preferred = np.full(count, _EVERY)
-        """(n,) a bit for each mask that is preferred for all resources of all providers."""
-        self.scores = np.zeros((len(numbers), count), np.int64)
-        """(masks, n) the sums of the scores of hints with a mask."""
-        self.offers = np.zeros(count, np.int64)
+        self._offers: list[_Offers] = []
+        self.kinds = np.zeros(count, np.int64)
         """(n,) a number for the same hints."""
         self.is_plain = np.ones(count, np.bool_)
-        """(n,) whether that is all about the hints: others must be merged by themselves."""
+        """(n,) whether arrays say all about the hints: others must be merged by themselves."""
         for provider in groups.providers:
             self._add(provider)
+
+    def preferred(self, masks: slice, nodes: Int64) -> Bool:
+        """(masks, nodes) whether masks are preferred for all resources of all providers, by positions."""
+        found: Bool = np.ones((masks.stop - masks.start, len(nodes)), np.bool_)
+        for each in self._offers:
+            found &= each.preferred[each.which[nodes], masks].T
+        return found
+
+    def scores(self, masks: slice, nodes: Int64) -> Int64:
+        """(masks, nodes) the sums of the scores of hints with masks, by positions."""
+        found = np.zeros((masks.stop - masks.start, len(nodes)), np.int64)
+        for each in self._offers:
+            found += each.scores[each.which[nodes], masks].T
+        return found
 
     def _add(self, provider: ProviderGroups) -> None:
         if not provider.distinct:
             return
         offers, which = [self._read(hints) for hints, _ in provider.distinct], provider.which
-        self.preferred &= np.array([each.preferred for each in offers])[which]
-        self.scores += np.array([each.scores for each in offers]).T[:, which]
-        self.offers = self.offers * len(offers) + which
+        self._offers.append(
+            _Offers(
+                np.array([each.preferred for each in offers], np.bool_),
+                np.array([each.scores for each in offers], np.int64),
+                which,
+            )
+        )
+        self.kinds = self.kinds * len(offers) + which
         self.is_plain &= np.array([each.is_plain for each in offers])[which]
 
     def _read(self, hints: Mapping[str, Sequence[NUMATopologyHint] | None]) -> _Offer:
-        preferred, scores = _EVERY, [0] * len(self._numbers)
+        count = len(self._numbers)
+        preferred, scores = [True] * count, [0] * count
         for of_resource in hints.values():
             if of_resource is None:
                 continue
-            bits, last = 0, -1
+            served, last = [False] * count, -1
             for hint in of_resource:
                 if hint.affinity is None or hint.unsatisfied:
-                    return _Offer(0, scores, is_plain=False)
+                    return _Offer([False] * count, scores, is_plain=False)
                 at = self._position.get(hint.affinity)
                 if at is None or not hint.preferred:
                     continue
                 if at <= last:  # merging depends on the order of hints
-                    return _Offer(0, scores, is_plain=False)
-                bits, last = bits | 1 << at, at
+                    return _Offer([False] * count, scores, is_plain=False)
+                served[at], last = True, at
                 scores[at] += hint.score
-            preferred &= bits
+            preferred = [before and now for before, now in zip(preferred, served, strict=True)]
         return _Offer(preferred, scores)
 
     def with_own(self, at: int, own: ProviderHints) -> list[ProviderHints]:

@@ -6,9 +6,10 @@ decide (`topology_manager.merge`). Arrays find it for all nodes. The topology ma
 are refused, once for all nodes with the same hints.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from math import comb
 from typing import Final
 
 import numpy as np
@@ -30,12 +31,12 @@ from koordpy.scheduling.toolkit.topology_manager.policy import (
 
 from ..hints import hints_of
 from ..scorer import Scorer
-from ..state.columns import NUMA_POLICIES
-from .other_hints import OtherHints
+from ..state.columns import NUMA_NODES, NUMA_POLICIES
+from .other_hints import OtherHints, key_of
 from .zone_arrays import ZoneArrays
 
-MOST_ZONES: Final = 5
-"""Nodes with more NUMA nodes are evaluated by themselves: there are 31 sets of 5, and a bit for each."""
+MOST_ZONES: Final = NUMA_NODES
+"""Nodes with more NUMA nodes are evaluated by themselves. Kubernetes allows 8, which have 255 sets."""
 
 _SINGLE: Final = NUMA_POLICIES.index(NUMATopologyPolicy.SINGLE_NUMA_NODE)
 _NONE: Final = -1
@@ -73,7 +74,8 @@ def subsets(zones: Sequence[int]) -> list[tuple[int, ...]]:
 class ZoneAdmission:
     """Admits a pod to n nodes that all have the same NUMA nodes, which have some of what it requests.
 
-    `others` are the hints of other providers for the same nodes.
+    `others` are the hints of other providers for the same nodes. Sets of NUMA nodes are tried by size: most
+    nodes serve the pod with few of them, so that only some nodes are left for the many larger sets.
     """
 
     def __init__(
@@ -89,52 +91,69 @@ class ZoneAdmission:
         self._masks = subsets(zones)
         self._numbers = [bitmask.of(mask) for mask in self._masks]
         self._names = sorted(arrays.wanted)
-        self._offered = {name: arrays.offers(name) for name in self._names}
-        self._bits = self._hint_bits()
+        self._offered = np.array([arrays.offers(name) for name in self._names])
+        """(names, n) whether a node offers a resource."""
 
     def admit(self, scorer: Scorer) -> Admitted:
         """Return the affinities."""
-        candidates = self._candidates()
-        totals = self._totals(scorer)
-        best = self._best(candidates, totals)
-        is_single, everything = self._holding.policy == _SINGLE, bitmask.of(self._zones)
-        masks = np.array([*self._numbers, ANY])[best]
-        is_any = is_single & (masks == everything)
-        scores = np.where(is_any, 0, totals[best, np.arange(len(best))])
-        masks = np.where(is_any, ANY, masks)
-        keys, statuses = np.zeros(len(best), np.int64), [Status()]
-        self._refuse(np.flatnonzero(best == _NONE), keys, statuses)
+        count = len(self._arrays)
+        masks, scores = np.full(count, ANY), np.zeros(count, np.int64)
+        left, arrays = np.arange(count), self._arrays
+        serving = np.zeros((len(self._names), 0, count), np.bool_)
+        for tried in self._by_size():
+            serves = self._serves(arrays, tried, left)
+            candidates = self._candidates(serves, tried, left)
+            found = np.flatnonzero(candidates.any(axis=0))
+            if len(found):
+                totals = self._totals(scorer, arrays.pick(found), tried, left[found])
+                best = self._best(candidates[:, found], totals, tried)
+                masks[left[found]] = np.array(self._numbers[tried])[best]
+                scores[left[found]] = totals[best, np.arange(len(found))]
+            open_ = np.flatnonzero(~candidates.any(axis=0))
+            serving = np.concatenate([serving, serves], axis=1)[..., open_]
+            left, arrays = left[open_], arrays.pick(open_)
+            if not len(left):
+                break
+        is_any = (self._holding.policy == _SINGLE) & (masks == bitmask.of(self._zones))
+        scores[is_any], masks[is_any] = 0, ANY
+        keys, statuses = np.zeros(count, np.int64), [Status()]
+        self._refuse(left, serving, keys, statuses)
         self._others.check(masks, keys, statuses)
         return Admitted(masks, scores, keys, statuses)
 
     # --- hints -----------------------------------------------------------------------------------
 
-    def _hint_bits(self) -> Int64:
-        """(names, n) a bit for each mask that serves a resource, by position."""
-        bits = np.zeros((len(self._names), len(self._arrays)), np.int64)
-        fits = [self._arrays.fits(mask)[0] for mask in self._masks]
-        for row, name in enumerate(self._names):
-            if not self._offered[name].any():
-                continue
-            for at, mask in enumerate(self._masks):
-                serves = self._offered[name] & fits[at] & self._arrays.has_left(name, mask)
-                bits[row] |= serves.astype(np.int64) << at
-        return bits
+    def _by_size(self) -> Iterator[slice]:
+        """Yield the positions of the masks of one NUMA node, of two, and so on."""
+        end = 0
+        for size in range(1, len(self._zones) + 1):
+            begin, end = end, end + comb(len(self._zones), size)
+            yield slice(begin, end)
 
-    def _candidates(self) -> Int64:
-        """(n,) a bit for each mask that is preferred for all resources, and that the pod may have."""
-        every = (1 << len(self._masks)) - 1
-        found = np.full(len(self._arrays), every)
-        for bits, name in zip(self._bits, self._names, strict=True):
-            found &= np.where(self._offered[name], bits, every)
-        of_one = sum(1 << at for at, mask in enumerate(self._masks) if len(mask) == 1)
-        found &= np.where(self._holding.policy == _SINGLE, of_one, every)
+    def _serves(self, arrays: ZoneArrays, tried: slice, nodes: Int64) -> Bool:
+        """(names, masks, nodes) whether masks serve a resource."""
+        masks = self._masks[tried]
+        found = np.zeros((len(self._names), len(masks), len(nodes)), np.bool_)
+        offered = self._offered[:, nodes]
+        for at, mask in enumerate(masks):
+            fits, _ = arrays.fits(mask)
+            for row, name in enumerate(self._names):
+                if offered[row].any():
+                    found[row, at] = offered[row] & fits & arrays.has_left(name, mask)
+        return found
+
+    def _candidates(self, serves: Bool, tried: slice, nodes: Int64) -> Bool:
+        """(masks, nodes) whether masks are preferred for all resources, and the pod may have them."""
+        found = self._others.preferred(tried, nodes)
+        for row, offered in zip(serves, self._offered[:, nodes], strict=True):
+            found &= row | ~offered
+        several = len(self._masks[tried.start]) > 1
+        if several:
+            found &= self._holding.policy[nodes] != _SINGLE
         if self._exclusive is NumaTopologyExclusive.REQUIRED:
-            shared, single = self._statuses()
-            for at, (mask, number) in enumerate(zip(self._masks, self._numbers, strict=True)):
-                unwanted = single if len(mask) > 1 else shared
-                found &= np.where(unwanted & number, every & ~(1 << at), every)
-        found &= self._others.preferred
+            shared, single = (statuses[nodes] for statuses in self._statuses())
+            unwanted = single if several else shared
+            found &= (unwanted & np.array(self._numbers[tried])[:, None]) == 0
         return found
 
     def _statuses(self) -> tuple[Int64, Int64]:
@@ -143,66 +162,56 @@ class ZoneAdmission:
         shared = self._holding.shared & there
         return shared, self._holding.single & there & ~shared
 
-    def _totals(self, scorer: Scorer) -> Int64:
-        """(masks, n) the sums of the scores of all hints with a mask."""
-        resources = np.sum(list(self._offered.values()), axis=0)
-        own = np.stack([self._arrays.scores(scorer, mask) for mask in self._masks])
-        totals: Int64 = own * resources + self._others.scores
+    def _totals(self, scorer: Scorer, arrays: ZoneArrays, tried: slice, nodes: Int64) -> Int64:
+        """(masks, nodes) the sums of the scores of all hints with masks."""
+        resources = self._offered[:, nodes].sum(axis=0)
+        own = np.stack([arrays.scores(scorer, mask) for mask in self._masks[tried]])
+        totals: Int64 = own * resources + self._others.scores(tried, nodes)
         return totals
 
-    def _best(self, candidates: Int64, totals: Int64) -> Int64:
-        """(n,) the position of the mask that wins, `_NONE` without candidates.
+    def _best(self, candidates: Bool, totals: Int64, tried: slice) -> Int64:
+        """(n,) which of the masks, equally large ones, wins on nodes that have candidates (masks, n).
 
         The order is that of `merge`: the best is the first after which no other is smaller or scores more.
         """
-        best = np.full(len(candidates), _NONE)
+        best = np.full(candidates.shape[1], _NONE)
         least, most = np.zeros_like(best), np.zeros_like(best)
-        open_ = candidates != 0
-        for size in range(1, len(self._zones) + 1):
-            positions = [at for at, mask in enumerate(self._masks) if len(mask) == size]
-            of_size = sum(1 << at for at in positions)
-            now = open_ & (candidates & of_size != 0)
-            for at in reversed(positions):
-                here = now & (candidates >> at & 1 != 0)
-                number, score = self._numbers[at], totals[at]
-                first = here & (best == _NONE)
-                wins = first | (here & (number <= least) & (score >= most))
-                best[wins] = at
-                least = np.where(first, number, np.where(here, np.minimum(least, number), least))
-                most = np.where(first, score, np.where(here, np.maximum(most, score), most))
-            open_ &= ~now
-            if not open_.any():
-                break
+        numbers = self._numbers[tried]
+        for at in reversed(range(len(numbers))):
+            here, number, score = candidates[at], numbers[at], totals[at]
+            first = here & (best == _NONE)
+            wins = first | (here & (number <= least) & (score >= most))
+            best[wins] = at
+            least = np.where(first, number, np.where(here, np.minimum(least, number), least))
+            most = np.where(first, score, np.where(here, np.maximum(most, score), most))
         return best
 
     # --- refusals --------------------------------------------------------------------------------
 
-    def _refuse(self, refused: Int64, keys: Int64, statuses: list[Status]) -> None:
-        """Set the keys of refused nodes."""
+    def _refuse(self, refused: Int64, serving: Bool, keys: Int64, statuses: list[Status]) -> None:
+        """Set the keys of refused nodes (r,), on which masks serve resources or not (names, masks, r)."""
         if not len(refused):
             return
-        offered = [self._offered[name] for name in self._names]
-        columns = [self._holding.policy, *self._statuses(), *offered, *self._bits, self._others.offers]
-        groups, first = group([column[refused] for column in columns], len(refused))
+        packed = np.packbits(serving, axis=1).reshape(-1, len(refused))
+        columns = (self._holding.policy, *self._statuses(), *self._offered, self._others.kinds)
+        groups, first = group([*(column[refused] for column in columns), *packed], len(refused))
         of_group = []
-        for at in refused[first].tolist():
-            status = Status.unschedulable(*self._reasons(at))
-            if status not in statuses:
-                statuses.append(status)
-            of_group.append(statuses.index(status))
+        for at in first.tolist():
+            status = Status.unschedulable(*self._reasons(int(refused[at]), serving[..., at]))
+            of_group.append(key_of(status, statuses))
         keys[refused] = np.array(of_group, np.int64)[groups]
 
-    def _reasons(self, at: int) -> tuple[str, ...]:
-        """Return why a node is refused."""
+    def _reasons(self, at: int, serving: Bool) -> tuple[str, ...]:
+        """Return why a node is refused on which masks serve resources or not (names, masks)."""
         policy = NUMATopologyPolicy(NUMA_POLICIES[int(self._holding.policy[at])])
         is_restricted = policy is NUMATopologyPolicy.RESTRICTED
         own: Mapping[str, Sequence[NUMATopologyHint]] = {
             name: hints_of(
-                [(number, 0) for place, number in enumerate(self._numbers) if int(bits[at]) >> place & 1],
+                [(self._numbers[place], 0) for place in np.flatnonzero(serves).tolist()],
                 is_restricted=is_restricted,
             )
-            for name, bits in zip(self._names, self._bits, strict=True)
-            if self._offered[name][at]
+            for name, serves, offered in zip(self._names, serving, self._offered[:, at].tolist(), strict=True)
+            if offered
         }
         offers: list[ProviderHints] = self._others.with_own(at, own)
         shared, single = (int(masks[at]) for masks in self._statuses())

@@ -54,7 +54,8 @@ class ZoneArrays:
         self, rows: CPURows, pod: PodState, wanted: Mapping[str, int], bind: Bool, required: Int64
     ) -> None:
         self.bind, self.num_cpus, self.wanted = bind, pod.num_cpus, wanted
-        self._rows, self._required = rows, _narrow(required)
+        self._rows, self._pod, self._of_node = rows, pod, required
+        self._required = _narrow(required)
         self._cores = _narrow(np.maximum(rows.number("cpus_per_core"), 1).astype(np.int64))
         self._cells = {name: at for at, name in enumerate(rows.resources)}
         self.width = max(int(np.bitwise_or.reduce(rows.number("zones"))).bit_length(), 1)
@@ -103,6 +104,12 @@ class ZoneArrays:
 
     def __len__(self) -> int:
         return len(self.bind)
+
+    def pick(self, at: Int64) -> "ZoneArrays":
+        """Return the arrays of some of the nodes, by position."""
+        if len(at) == len(self):
+            return self
+        return ZoneArrays(self._rows.pick(at), self._pod, self.wanted, self.bind[at], self._of_node[at])
 
     def offers(self, name: str) -> Bool:
         """(n,) whether any NUMA node has a resource."""

@@ -246,6 +246,10 @@ class CPURows:
         self._columns, self._rows = columns, rows
         self.resources = tuple(columns.resources)
 
+    def pick(self, at: Int64) -> "CPURows":
+        """Return the columns of some of the nodes, by position."""
+        return CPURows(self._columns, self._rows[at])
+
     def flag(self, name: str) -> Bool:
         """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs),
         `has_readable_ratios` (the node's annotation can be read), or `is_plain` (exact, without a policy for

@@ -40,9 +40,9 @@ NODES = st.fixed_dictionaries(
         "numa": st.sampled_from(["", "BestEffort", "Restricted", "SingleNUMANode", "SingleNUMANode"]),
         "ratio": st.sampled_from(["", "", '{"cpu":1.5}', '{"cpu":1.3,"memory":1.2}']),
         "topology": st.sampled_from(["regular"] * 6 + ["irregular", "no", "empty"]),
-        "zones": st.lists(ZONE, min_size=1, max_size=4),
-        "ids": st.sampled_from([(0, 1, 2, 3)] * 3 + [(1, 2, 3, 5)]),
-        "across": st.sets(st.integers(0, 31), max_size=4),
+        "zones": st.lists(ZONE, min_size=1, max_size=4) | st.lists(ZONE, min_size=5, max_size=8),
+        "ids": st.sampled_from([tuple(range(8))] * 3 + [(1, 2, 3, 5, 6, 7, 8, 9)]),
+        "across": st.sets(st.integers(0, 63), max_size=4),
     }
 )
 PODS = st.fixed_dictionaries(
@@ -96,8 +96,8 @@ def cluster_of(shapes: list[dict[str, Any]]) -> Cluster:
         made.append(
             node(
                 f"n{at}",
-                cpu="48",
-                memory="64Gi",
+                cpu="96",
+                memory="128Gi",
                 labels={key: text for key, text in labels.items() if text},
                 annotations={key: text for key, text in annotations.items() if text},
             )
