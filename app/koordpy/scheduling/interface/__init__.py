@@ -33,7 +33,13 @@ from .filtering import (
     Victims,
 )
 from .jobs import Job, PlansJobs
-from .numa import NUMAHintGroups, NUMATopologyHint, NUMATopologyHintProvider, NUMATopologyHints
+from .numa import (
+    NUMAHintGroups,
+    NUMATopologyHint,
+    NUMATopologyHintProvider,
+    NUMATopologyHints,
+    shared_hint,
+)
 from .plan import PlacementPlan, PlannedPod
 from .plugin import Plugin
 from .providers import APIService, Controller, ControllerProvider
@@ -122,4 +128,5 @@ __all__ = [
     "TentativeReserve",
     "Victims",
     "any_change",
+    "shared_hint",
 ]

@@ -11,7 +11,7 @@ from typing import Final
 from koordpy.api.core import Pod
 from koordpy.api.quantity import UNSET
 from koordpy.api.resource_amounts import Amounts, minus_not_negative, total
-from koordpy.scheduling.interface import NUMATopologyHint
+from koordpy.scheduling.interface import NUMATopologyHint, shared_hint
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 from koordpy.scheduling.toolkit.topology_manager.policy import NUMATopologyPolicy
 
@@ -109,9 +109,9 @@ def _fits(request: Request, reusable: NodeReusable, mask: int, pod: Pod) -> bool
 
 
 def hints_of(found: Sequence[tuple[int, int]], *, is_restricted: bool) -> list[NUMATopologyHint]:
-    """Return a resource's hints of masks and scores: Restricted prefers all, others the smallest."""
-    fewest = min((mask.bit_count() for mask, _ in found), default=0)
-    return [
-        NUMATopologyHint(mask, preferred=is_restricted or mask.bit_count() == fewest, score=score)
-        for mask, score in found
-    ]
+    """Return a resource's hints of masks, ascending by size, and scores.
+
+    Restricted prefers all, other policies the smallest.
+    """
+    fewest = found[0][0].bit_count() if found else 0
+    return [shared_hint(mask, is_restricted or mask.bit_count() == fewest, score) for mask, score in found]

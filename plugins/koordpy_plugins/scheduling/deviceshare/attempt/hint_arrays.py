@@ -12,7 +12,7 @@ import numpy as np
 
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.row_groups import group
-from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
+from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHints, shared_hint
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 
@@ -121,14 +121,11 @@ class _Groups:
             )
 
     def _hints(self, masks: Sequence[int], serves: Bool, is_best: Bool) -> NUMATopologyHints:
-        found = list(zip(masks, serves.tolist(), is_best.tolist(), strict=True))
-        smallest = min(mask.bit_count() for mask, is_served, _ in found if is_served)
+        served = np.flatnonzero(serves)
+        fewest = masks[int(served[0])].bit_count()  # masks ascend by size
         of_type = [
-            NUMATopologyHint(
-                mask, preferred=mask.bit_count() == smallest, score=hints.BEST_SCORE if best else 0
-            )
-            for mask, is_served, best in found
-            if is_served
+            shared_hint(masks[at], masks[at].bit_count() == fewest, hints.BEST_SCORE if best else 0)
+            for at, best in zip(served.tolist(), is_best[served].tolist(), strict=True)
         ]
         return dict.fromkeys(self._allocation.demands, of_type), SUCCESS
 

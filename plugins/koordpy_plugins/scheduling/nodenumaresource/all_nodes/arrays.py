@@ -26,7 +26,7 @@ from ..filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLI
 from ..scorer import Scorer, amounts_of
 from ..state.columns import LARGEST, NUMA_POLICIES, CPUColumns, CPURows
 from .numa_policies import AskOthers, Demands, NUMAArrays
-from .other_hints import key_of
+from .other_hints import Statuses, key_of
 from .scores import of_nodes, scores
 from .zone_arrays import REQUIRED, amplified
 
@@ -48,10 +48,10 @@ _BEST_EFFORT: Final = NUMA_POLICIES.index("BestEffort")
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """(n,) indexes into `statuses`, and which nodes must be evaluated by themselves instead."""
+    """(n,) the keys of `statuses`, and which nodes must be evaluated by themselves instead."""
 
     keys: Int64
-    statuses: list[Status]
+    statuses: Statuses
     alone: Bool
 
     def verdict(self, one: Callable[[int], Status]) -> Verdict:
@@ -80,7 +80,7 @@ class Arrays:
     ) -> Filtered:
         """Filter nodes for a pod without a designated allocation; `special` nodes are evaluated alone."""
         if pod.milli_cpu > LARGEST:
-            return Filtered(np.zeros(len(nodes), np.int64), [SUCCESS], np.ones(len(nodes), np.bool_))
+            return Filtered(np.zeros(len(nodes), np.int64), {SUCCESS: 0}, np.ones(len(nodes), np.bool_))
         rows = self._columns.of(nodes)
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
@@ -107,14 +107,13 @@ class Arrays:
         alone = ~rows.flag("exact") | (undecided & ~_is_readable(rows, required, merged))
         if special:
             alone |= np.array([name in special for name in nodes.names], np.bool_)
-        statuses = list(REFUSALS)
+        statuses = {status: key for key, status in enumerate(REFUSALS)}
         here = np.flatnonzero(undecided & ~alone)
         if len(here):
             demands = Demands(merged[here], bind[here], required[here])
             admitted = self._numa.filter(state, pod, _pick(nodes, here), demands, ask)
             alone[here] = admitted.alone
-            keys[here] = np.where(admitted.keys > 0, admitted.keys + len(statuses) - 1, 0)
-            statuses += admitted.statuses[1:]
+            keys[here] = np.array([key_of(status, statuses) for status in admitted.statuses])[admitted.keys]
         return Filtered(keys, statuses, alone)
 
     def _lacks_cpu(self, pod: PodState, nodes: NodeSet, rows: CPURows, bind: Bool) -> Bool:

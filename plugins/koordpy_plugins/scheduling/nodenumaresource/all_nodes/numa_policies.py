@@ -14,7 +14,7 @@ from koordpy.api.extension import CPU
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import SCHEDULING_PHASE, CycleState
-from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.interface.status import SUCCESS
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY, AffinityStore
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
@@ -24,7 +24,7 @@ from ..attempt.node_policies import exclusive_of
 from ..attempt.pod_state import PodState
 from ..scorer import Scorer
 from ..state.columns import CPUColumns
-from .other_hints import HintGroups, OtherHints, key_of
+from .other_hints import HintGroups, OtherHints, Statuses, key_of
 from .scores import of_nodes, scores
 from .zone_admission import MOST_ZONES, Holding, ZoneAdmission, has_amounts, subsets
 from .zone_arrays import ZoneArrays, amplified, whole_amounts
@@ -48,10 +48,10 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """(n,) indexes into `statuses`, and which nodes must be evaluated by themselves."""
+    """(n,) the keys of `statuses`, and which nodes must be evaluated by themselves."""
 
     keys: Int64
-    statuses: list[Status]
+    statuses: Statuses
     alone: Bool
 
 
@@ -68,7 +68,7 @@ class NUMAArrays:
     ) -> Admission:
         """Admit a pod to nodes, and store the affinities."""
         wanted, store = whole_amounts(pod.requests), state.read(AFFINITY_STORE)
-        result = Admission(np.zeros(len(nodes), np.int64), [SUCCESS], np.ones(len(nodes), np.bool_))
+        result = Admission(np.zeros(len(nodes), np.int64), {SUCCESS: 0}, np.ones(len(nodes), np.bool_))
         if wanted is None or store is None:
             return result
         is_open = self._is_open(state, store, pod, nodes)
@@ -151,7 +151,7 @@ class NUMAArrays:
         if mask == ANY:
             fits, used = arrays.has_cpus(), np.zeros(len(nodes), np.int64)
         else:
-            fits, used = arrays.fits(tuple(bitmask.bits(mask)))
+            (fits,), (used,) = arrays.fits(np.array([list(bitmask.bits(mask))]).T)
             fits = fits & (rows.number("zones") > 0)
         cpus = amplified(1000 * rows.number("allocated").astype(np.int64), rows.ratio("ratio"))
         by_zone = used > 0

@@ -11,6 +11,9 @@ from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMAT
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.topology_manager.policy import ProviderHints
 
+Statuses = dict[Status, int]
+"""Statuses, in order, with their keys: 0, 1, 2..."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderGroups:
@@ -55,8 +58,8 @@ class HintGroups:
             unknown = unknown | (provider.groups.numbers < 0)
         return unknown
 
-    def refuse(self, keys: Int64, statuses: list[Status]) -> None:
-        """Refuse nodes for which there are no hints: set their keys (n,), indexes into `statuses`."""
+    def refuse(self, keys: Int64, statuses: Statuses) -> None:
+        """Refuse nodes for which there are no hints: set their keys (n,)."""
         refused = np.zeros(len(keys), np.bool_)
         for provider in self.providers:
             failing = [not status.is_success for _, status in provider.distinct]
@@ -160,7 +163,7 @@ class OtherHints:
         found.insert(self._groups.place, own)
         return found
 
-    def check(self, masks: Int64, keys: Int64, statuses: list[Status]) -> None:
+    def check(self, masks: Int64, keys: Int64, statuses: Statuses) -> None:
         """Refuse nodes on which a provider refuses the affinity: set their keys.
 
         `masks` (n,) are affinities, of the nodes whose key is 0.
@@ -173,8 +176,6 @@ class OtherHints:
                     keys[admitted[found == number]] = key_of(answers[number], statuses)
 
 
-def key_of(status: Status, statuses: list[Status]) -> int:
-    """Return the index of a status in a list, to which it is added if it is new."""
-    if status not in statuses:
-        statuses.append(status)
-    return statuses.index(status)
+def key_of(status: Status, statuses: Statuses) -> int:
+    """Return the key of a status, a new one if it has none."""
+    return statuses.setdefault(status, len(statuses))

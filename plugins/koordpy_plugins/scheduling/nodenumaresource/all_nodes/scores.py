@@ -13,14 +13,14 @@ from ..scorer import Scorer
 
 def scores(
     scorer: Scorer,
-    count: int,
+    shape: int | tuple[int, ...],
     column: Callable[[str], tuple[Int64, Int64]],
     wanted: Callable[[str], Int64],
 ) -> Int64:
-    """(count,) scores of 0 to 100.
+    """(shape) scores of 0 to 100.
 
-    `column` returns (count,) what is requested of a resource already, and what there is, which is never
-    negative; `wanted` (count,) what the pod requests.
+    `column` returns (shape) what is requested of a resource already, and what there is, which is never
+    negative; `wanted` (n,), of the last axis, what the pod requests.
     """
     total: Int64 | int = 0
     weights: Int64 | int = 0
@@ -38,7 +38,7 @@ def scores(
         else:
             total = total + np.where(is_there, weight * _share(part, np.maximum(capacity, 1)), 0)
             weights = weights + np.where(is_there, weight, 0)
-    found: Int64 = np.zeros(count, np.int64) + total // np.maximum(weights, 1)
+    found: Int64 = np.zeros(shape, np.int64) + total // np.maximum(weights, 1)
     return found
 
 

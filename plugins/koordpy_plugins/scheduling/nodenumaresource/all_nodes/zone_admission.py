@@ -17,7 +17,7 @@ import numpy as np
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.lib.row_groups import group
 from koordpy.scheduling.interface import NUMATopologyHint
-from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 from koordpy.scheduling.toolkit.topology_manager.policy import (
@@ -32,7 +32,7 @@ from koordpy.scheduling.toolkit.topology_manager.policy import (
 from ..hints import hints_of
 from ..scorer import Scorer
 from ..state.columns import NUMA_NODES, NUMA_POLICIES
-from .other_hints import OtherHints, key_of
+from .other_hints import OtherHints, Statuses, key_of
 from .zone_arrays import ZoneArrays
 
 MOST_ZONES: Final = NUMA_NODES
@@ -40,20 +40,21 @@ MOST_ZONES: Final = NUMA_NODES
 
 _SINGLE: Final = NUMA_POLICIES.index(NUMATopologyPolicy.SINGLE_NUMA_NODE)
 _NONE: Final = -1
+_CELLS: Final = 1 << 15
+"""Of arrays over masks and nodes: more than a processor's cache holds take longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """(n,) the masks of the affinities, `ANY` for no NUMA nodes in particular, and their scores.
 
-    `keys` (n,) are indexes into `statuses`, of which the first is Success; masks of refused nodes mean
-    nothing.
+    `keys` (n,) are those of `statuses`, of which the first is Success; masks of refused nodes mean nothing.
     """
 
     masks: Int64
     scores: Int64
     keys: Int64
-    statuses: Sequence[Status]
+    statuses: Statuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class ZoneAdmission:
                 break
         is_any = (self._holding.policy == _SINGLE) & (masks == bitmask.of(self._zones))
         scores[is_any], masks[is_any] = 0, ANY
-        keys, statuses = np.zeros(count, np.int64), [Status()]
+        keys, statuses = np.zeros(count, np.int64), {SUCCESS: 0}
         self._refuse(left, serving, keys, statuses)
         self._others.check(masks, keys, statuses)
         return Admitted(masks, scores, keys, statuses)
@@ -132,15 +133,22 @@ class ZoneAdmission:
 
     def _serves(self, arrays: ZoneArrays, tried: slice, nodes: Int64) -> Bool:
         """(names, masks, nodes) whether masks serve a resource."""
-        masks = self._masks[tried]
-        found = np.zeros((len(self._names), len(masks), len(nodes)), np.bool_)
+        found = np.zeros((len(self._names), tried.stop - tried.start, len(nodes)), np.bool_)
         offered = self._offered[:, nodes]
-        for at, mask in enumerate(masks):
-            fits, _ = arrays.fits(mask)
+        for begin, masks in self._blocks(tried, len(nodes)):
+            fits, _ = arrays.fits(masks)
             for row, name in enumerate(self._names):
                 if offered[row].any():
-                    found[row, at] = offered[row] & fits & arrays.has_left(name, mask)
+                    serves = fits & offered[row] & arrays.has_left(name, masks)
+                    found[row, begin : begin + len(serves)] = serves
         return found
+
+    def _blocks(self, tried: slice, nodes: int) -> Iterator[tuple[int, Int64]]:
+        """Yield some of the masks at a time, (k, m), with the position of their first among those tried."""
+        masks = np.array(self._masks[tried]).T
+        step = max(_CELLS // (len(masks) * nodes), 1)
+        for begin in range(0, masks.shape[1], step):
+            yield begin, masks[:, begin : begin + step]
 
     def _candidates(self, serves: Bool, tried: slice, nodes: Int64) -> Bool:
         """(masks, nodes) whether masks are preferred for all resources, and the pod may have them."""
@@ -165,7 +173,8 @@ class ZoneAdmission:
     def _totals(self, scorer: Scorer, arrays: ZoneArrays, tried: slice, nodes: Int64) -> Int64:
         """(masks, nodes) the sums of the scores of all hints with masks."""
         resources = self._offered[:, nodes].sum(axis=0)
-        own = np.stack([arrays.scores(scorer, mask) for mask in self._masks[tried]])
+        blocks = self._blocks(tried, len(nodes))
+        own = np.concatenate([arrays.scores(scorer, masks) for _, masks in blocks])
         totals: Int64 = own * resources + self._others.scores(tried, nodes)
         return totals
 
@@ -188,7 +197,7 @@ class ZoneAdmission:
 
     # --- refusals --------------------------------------------------------------------------------
 
-    def _refuse(self, refused: Int64, serving: Bool, keys: Int64, statuses: list[Status]) -> None:
+    def _refuse(self, refused: Int64, serving: Bool, keys: Int64, statuses: Statuses) -> None:
         """Set the keys of refused nodes (r,), on which masks serve resources or not (names, masks, r)."""
         if not len(refused):
             return

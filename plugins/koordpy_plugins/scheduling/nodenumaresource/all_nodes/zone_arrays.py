@@ -5,7 +5,7 @@ alone decides whether a pod gets its CPUs. The arrays give what `allocation.allo
 `hints.topology_hints` give for a node by itself, without reservations and preemption.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -118,54 +118,62 @@ class ZoneArrays:
             return np.zeros(len(self), np.bool_)
         return np.asarray(self._offered[at].any(axis=0), np.bool_)
 
-    def has_left(self, name: str, mask: Sequence[int]) -> Bool:
-        """(n,) whether every one of some NUMA nodes has some of an offered resource left."""
-        left = self._available[self._cells[name]]
-        return np.asarray(np.logical_and.reduce([left[node] > 0 for node in mask]), np.bool_)
+    def has_left(self, name: str, masks: Int64) -> Bool:
+        """(m, n) whether every NUMA node of masks (k, m) has some of an offered resource left."""
+        left: Bool = (self._available[self._cells[name]] > 0)[masks].all(axis=0)
+        return left
 
-    def fits(self, mask: Sequence[int]) -> tuple[Bool, Int64]:
-        """(n,) whether NUMA nodes, ascending, can serve the pod, and the mask of those that give amounts."""
-        fits = np.ones(len(self), np.bool_)
-        used = np.zeros(len(self), np.int64)
-        cpus = np.zeros((self.width, len(self)), np.int64)
+    def fits(self, masks: Int64) -> tuple[Bool, Int64]:
+        """(m, n) whether the NUMA nodes of masks can serve the pod, and the masks of those that give amounts.
+
+        Masks are (k, m): each column has k NUMA nodes, ascending.
+        """
+        shape = (masks.shape[1], len(self))
+        fits, used = np.ones(shape, np.bool_), np.zeros(shape, np.int64)
+        cpus = np.zeros((len(masks), *shape), np.int64)
         for name in self.wanted:
             if name not in self._cells:
                 continue
-            left, shares = self._distribute(name, mask)
+            left, shares = self._distribute(name, masks)
             fits &= (left == 0) | ~self.offers(name)
-            for node in mask:
-                used |= (shares[node] > 0).astype(np.int64) << node
+            for share, nodes in zip(shares, masks, strict=True):
+                used |= (share > 0).astype(np.int64) << nodes[:, None]
             if name == CPU:
                 cpus = shares // 1000
-        return fits & (~self.bind | self._binds(cpus, used)), used
+        if self.bind.any():
+            fits &= ~self.bind | self._binds(cpus, masks, used)
+        return fits, used
 
     def has_cpus(self) -> Bool:
         """(n,) whether there are enough CPUs, on whichever NUMA nodes, if the pod gets CPUs of its own."""
         enough: Bool = ~self.bind | (self._total_free >= self.num_cpus)
         return enough
 
-    def _binds(self, shares: Int64, used: Int64) -> Bool:
-        """(n,) whether CPUs can be chosen by shares (K, n) of NUMA nodes, of any where `used` has none."""
-        taken = np.minimum(shares, self._free)
+    def _binds(self, shares: Int64, masks: Int64, used: Int64) -> Bool:
+        """(m, n) whether CPUs can be chosen by shares (k, m, n) of masks, of any where `used` has none."""
+        taken = np.minimum(shares, self._free[masks])
         is_broken = (self._required == 1) & (taken % self._cores != 0)
         exact = (taken.sum(axis=0) == self.num_cpus) & ~is_broken.any(axis=0)
         found: Bool = self.has_cpus() & (exact | (used == 0))
         return found
 
-    def _distribute(self, name: str, mask: Sequence[int]) -> tuple[Int64, Int64]:
-        """(n,) what is missing of a resource, and (K, n) what each NUMA node gives, see `distribution`."""
+    def _distribute(self, name: str, masks: Int64) -> tuple[Int64, Int64]:
+        """(m, n) what is missing of a resource, and (k, m, n) what NUMA nodes give, see `distribution`."""
         offered = self._available[self._cells[name]]
-        left = np.full(len(self), self.wanted[name])
-        shares = np.zeros((self.width, len(self)), np.int64)
-        if len(mask) == 1:
-            shares[mask[0]] = np.minimum(self._part(name, left, 1), offered[mask[0]])
-            return left - shares[mask[0]], shares
-        for at, (node, amount) in enumerate(_ordered(offered, mask)):
-            got = np.minimum(self._part(name, left, len(mask) - at), amount)
-            left = left - got
-            for each in mask:
-                shares[each] += np.where(node == each, got, 0)
-        return left, shares
+        left = np.full((masks.shape[1], len(self)), self.wanted[name])
+        amounts = offered[masks]
+        order = _order(offered, len(masks))
+        if order is not None:
+            amounts = np.take_along_axis(amounts, order[:, None], axis=0)
+        given = np.empty_like(amounts)
+        for at, amount in enumerate(amounts):
+            given[at] = np.minimum(self._part(name, left, len(masks) - at), amount)
+            left = left - given[at]
+        if order is not None:
+            shares = np.empty_like(given)
+            np.put_along_axis(shares, order[:, None], given, axis=0)
+            return left, shares
+        return left, given
 
     def _part(self, name: str, left: Int64, nodes: int) -> Int64:
         """(n,) what the first of some NUMA nodes should give of what is left."""
@@ -176,18 +184,18 @@ class ZoneArrays:
             part = np.where(self.bind, whole, part)
         return part
 
-    def scores(self, scorer: Scorer, mask: Sequence[int]) -> Int64:
-        """(n,) the scores of hints with a mask."""
-        nodes = list(mask)
+    def scores(self, scorer: Scorer, masks: Int64) -> Int64:
+        """(m, n) the scores of hints with masks."""
+        shape = (masks.shape[1], len(self))
 
         def column(name: str) -> tuple[Int64, Int64]:
             at = self._cells.get(name)
             if at is None:
-                return self._nothing, self._nothing
-            there = self._capacity[at, nodes].sum(axis=0)
-            return np.maximum(there - self._available[at, nodes].sum(axis=0), 0), there
+                return np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+            there = self._capacity[at][masks].sum(axis=0)
+            return np.maximum(there - self._available[at][masks].sum(axis=0), 0), there
 
-        return scores(scorer, len(self), column, self.asked)
+        return scores(scorer, shape, column, self.asked)
 
     @property
     def _nothing(self) -> Int64:
@@ -216,14 +224,20 @@ def _narrow(values: Int64) -> Int64:
     return values[:1] if len(values) and (values == values[0]).all() else values
 
 
-def _ordered(offered: Int64, mask: Sequence[int]) -> list[tuple[Int64, Int64]]:
-    """(n,) the NUMA nodes of a mask in the order in which they give (see `distribution`), with amounts."""
-    order = [(np.full(offered.shape[1], node), offered[node]) for node in mask]
-    for end in range(1, len(mask)):
+def _order(offered: Int64, size: int) -> Int64 | None:
+    """(size, n) the positions, in masks of one size, of the NUMA nodes in the order in which they give.
+
+    None if that is the order of their numbers everywhere. Offered amounts are (K, n); see `distribution`.
+    """
+    order: list[Int64] | None = None
+    for end in range(1, size):
         moves = np.ones(offered.shape[1], np.bool_)
         for at in range(end, 0, -1):
-            (before, its), (after, amount) = order[at - 1], order[at]
             moves = moves & (offered[at] < offered[at - 1])
-            order[at - 1] = (np.where(moves, after, before), np.where(moves, amount, its))
-            order[at] = (np.where(moves, before, after), np.where(moves, its, amount))
-    return order
+            if not moves.any():
+                break
+            if order is None:
+                order = [np.full(offered.shape[1], place) for place in range(size)]
+            before, after = order[at - 1], order[at]
+            order[at - 1], order[at] = np.where(moves, after, before), np.where(moves, before, after)
+    return None if order is None else np.stack(order)
