@@ -213,7 +213,8 @@ class DeviceShare(
         prepared = state.read(PREPARED)
         if prepared is None or not self._placing.aligns:
             return {}, SUCCESS
-        return hints.of_node(self._placing.attempt(state, prepared, pod, node.node), prepared)
+        known = self._all_nodes.hints_of_one(state, prepared, node)
+        return known or hints.of_node(self._placing.attempt(state, prepared, pod, node.node), prepared)
 
     def numa_hint_groups(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NUMAHintGroups | None:
         """Return the same for nodes with the same devices."""

@@ -195,9 +195,14 @@ class NodeNUMAResource(
         return self._filter_all(state, found, pod, nodes.pick(others)).spread(others, len(nodes))
 
     def _filter_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Verdict:
-        special = {*(state.read(RESTORED) or ()), *found.preemptible}
+        special = self._special(state, found)
         filtered = self._arrays.filter(state, found, nodes, special, partial(self._other_hints, state, pod))
         return filtered.verdict(lambda at: self._filter_one(state, found, pod, NodeInfo(nodes, at)))
+
+    @staticmethod
+    def _special(state: CycleState, found: PodState) -> set[str]:
+        """Return the nodes on which the attempt sees more than what is allocated."""
+        return {*(state.read(RESTORED) or ()), *found.preemptible}
 
     def _other_hints(self, state: CycleState, pod: Pod, nodes: NodeSet) -> HintGroups | None:
         """Return what other providers have for nodes; None if each node must be asked about by itself."""
@@ -311,7 +316,7 @@ class NodeNUMAResource(
         return scores
 
     def _score_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Int64:
-        special = {*(state.read(RESTORED) or ()), *found.preemptible}
+        special = self._special(state, found)
         if is_ignored_by(pod):
             special.update(nodes.names)
         scores, alone = self._arrays.score(state, found, nodes, special)
@@ -326,6 +331,11 @@ class NodeNUMAResource(
         self, state: CycleState, pod: Pod, node: NodeInfo
     ) -> tuple[Mapping[str, Sequence[NUMATopologyHint] | None], Status]:
         """Return the sets of NUMA nodes that can serve the pod."""
+        found, status = pod_state.read(state)
+        if status.is_success and found.designated is None and node.name not in self._special(state, found):
+            known = self._arrays.hints(found, node.alone().nodes)
+            if known is not None:
+                return known, SUCCESS
         return self._admission.pod_topology_hints(state, pod, node)
 
     def allocate(self, state: CycleState, affinity: NUMATopologyHint, pod: Pod, node: NodeInfo) -> Status:

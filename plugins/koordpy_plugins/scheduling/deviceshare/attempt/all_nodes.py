@@ -1,13 +1,14 @@
 """Filter and Score of all nodes at once: by arrays where these are exact, else node by node."""
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.interface import NUMAHintGroups
+from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHints
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -19,10 +20,14 @@ from ..allocation.arrays import feasible, scores
 from ..reservations.restored import RESTORED
 from ..scoring import Scorer
 from ..state.columns import DeviceColumns
+from ..state.layout import numa_nodes
 from .hint_arrays import hint_groups
 from .node_groups import NodeGroups
 from .placing import DevicePlacing
 from .prepared import Prepared
+
+_FEW_NUMA_NODES: Final = 3
+"""A node with devices on so many NUMA nodes is faster evaluated by itself."""
 
 
 class AllNodes:
@@ -88,6 +93,24 @@ class AllNodes:
         special = self._special(state, prepared, nodes)
         found = hint_groups(self._columns, nodes, prepared.requests, special)
         return found or self._groups.hints(state, prepared, pod, nodes, special)
+
+    def hints_of_one(self, state: CycleState, prepared: Prepared, node: NodeInfo) -> NUMATopologyHints | None:
+        """Return the hints of a node on which the attempt sees what is allocated.
+
+        None if arrays cannot tell, or take longer because its devices are on few NUMA nodes.
+        """
+        alone = node.alone().nodes
+        states, _ = self._columns.states(alone)
+        layout = int(self._columns.layout_id.values[states[0]])
+        if prepared.designated is not None or prepared.reservation_required or layout < 0:
+            return None
+        if self._special(state, prepared, alone).any():
+            return None
+        if len(numa_nodes(self._columns.layouts.value_of(layout))) <= _FEW_NUMA_NODES:
+            return None
+        groups = hint_groups(self._columns, alone, prepared.requests, np.zeros(1, np.bool_))
+        number = -1 if groups is None else int(groups.numbers[0])
+        return None if groups is None or number < 0 else groups.hints[number]
 
     def score(
         self,

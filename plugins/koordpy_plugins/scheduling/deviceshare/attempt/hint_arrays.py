@@ -26,6 +26,9 @@ from . import hints
 _MOST_NUMA_NODES: Final = 8
 """Nodes with more are left to `hints`: there are 255 sets of 8, as many as Kubernetes allows."""
 
+_MASK_WIDTH: Final = 63
+"""Masks of NUMA nodes are signed here; nodes with NUMA node 63 are left to `hints` as well."""
+
 _NO_HINTS: Final[NUMATopologyHints] = ({}, SUCCESS)
 
 
@@ -83,7 +86,7 @@ class _Groups:
             here = np.flatnonzero((self.numbers < 0) & np.isin(layouts, of_layouts))
             if not there:
                 self.numbers[here] = 0
-            elif len(there) <= _MOST_NUMA_NODES:
+            elif len(there) <= _MOST_NUMA_NODES and there[-1] < _MASK_WIDTH:
                 self._search(here, states[here], there)
 
     def serve(self, at: Int64, masks: Int64) -> Bool:

@@ -23,6 +23,7 @@ from ..attempt.pod_state import NOT_WHOLE_CPUS, PodState
 from ..cpus import policies
 from ..cpus.accumulator import NOT_ENOUGH
 from ..filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLICT
+from ..hints import Hints
 from ..scorer import Scorer, amounts_of
 from ..state.columns import LARGEST, NUMA_POLICIES, CPUColumns, CPURows
 from .numa_policies import AskOthers, Demands, NUMAArrays
@@ -43,6 +44,8 @@ REFUSALS: Final = (
 )
 """Statuses by key."""
 _NONE: Final = 0
+_FEW_ZONES: Final = 3
+"""A node with so many NUMA nodes is faster evaluated by itself."""
 _BEST_EFFORT: Final = NUMA_POLICIES.index("BestEffort")
 
 
@@ -84,24 +87,14 @@ class Arrays:
         rows = self._columns.of(nodes)
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
-        conflict = (required != _position(pod.required_policy)) & bool(pod.required_policy)
-        is_valid = rows.flag("is_valid")
-        cores = np.maximum(rows.number("cpus_per_core"), 1)
-        whole = required == REQUIRED.index(policies.FULL_PCPUS)
-        ratio = rows.ratio("node_ratio")
-        is_amplified = (ratio > 1) & (pod.milli_cpu > 0)
-        scarce = is_amplified & self._lacks_cpu(pod, nodes, rows, bind)
-        checks = (
-            mismatch,
-            broken,
-            ~rows.flag("has_readable_ratios") & (pod.milli_cpu > 0),
-            is_amplified & rows.flag("has_topology") & ~is_valid,
-            scarce,
-            bind & ~is_valid,
-            bind & conflict,
-            bind & whole & (np.int64(pod.num_cpus) % cores != 0),
-            bind & (merged == _NONE) & _too_few(pod, rows, required),
+        unreadable, irregular, invalid, conflict, unaligned = _obstacles(pod, rows, bind, required)
+        scarce = (
+            (rows.ratio("node_ratio") > 1) & (pod.milli_cpu > 0) & self._lacks_cpu(pod, nodes, rows, bind)
         )
+        checks = (
+            mismatch, broken, unreadable, irregular, scarce, invalid, conflict, unaligned,
+            bind & (merged == _NONE) & _too_few(pod, rows, required),
+        )  # fmt: skip
         keys = np.select(checks, (1, 2, 3, 4, 5, 4, 6, 7, 8), 0).astype(np.int64)
         undecided = (keys == 0) & (merged != _NONE) & (merged != _BEST_EFFORT)
         alone = ~rows.flag("exact") | (undecided & ~_is_readable(rows, required, merged))
@@ -115,6 +108,21 @@ class Arrays:
             alone[here] = admitted.alone
             keys[here] = np.array([key_of(status, statuses) for status in admitted.statuses])[admitted.keys]
         return Filtered(keys, statuses, alone)
+
+    def hints(self, pod: PodState, node: NodeSet) -> Hints | None:
+        """Return what `hints.topology_hints` returns for a node on which the attempt sees what is allocated.
+
+        None if arrays cannot tell, or take longer because it has few NUMA nodes.
+        """
+        rows = self._columns.of(node)
+        if int(rows.number("zones")[0]).bit_count() <= _FEW_ZONES or pod.milli_cpu > LARGEST:
+            return None
+        merged, mismatch = _numa(pod, rows)
+        bind, required, broken = _binds(pod, rows)
+        is_open = rows.flag("exact") & _is_readable(rows, required, merged)
+        for obstacle in (mismatch, broken, *_obstacles(pod, rows, bind, required)):
+            is_open &= ~obstacle
+        return self._numa.hints(pod, node, Demands(merged, bind, required)) if is_open[0] else None
 
     def _lacks_cpu(self, pod: PodState, nodes: NodeSet, rows: CPURows, bind: Bool) -> Bool:
         ratio = rows.ratio("node_ratio")
@@ -191,6 +199,26 @@ def _binds(pod: PodState, rows: CPURows) -> tuple[Bool, Int64, Bool]:
         if pod.milli_cpu % 1000:
             broken = bind
     return bind, np.where(implied > 0, implied, _position(pod.required_policy)), broken
+
+
+def _obstacles(pod: PodState, rows: CPURows, bind: Bool, required: Int64) -> tuple[Bool, ...]:
+    """(n,) five reasons, by which nodes are refused in this order.
+
+    Amplification ratios cannot be read; amplified CPUs are not known; CPUs that the pod is bound to are not
+    known; the node requires another bind policy; the number of CPUs is no multiple of a core's.
+    """
+    is_valid = rows.flag("is_valid")
+    is_amplified = (rows.ratio("node_ratio") > 1) & (pod.milli_cpu > 0)
+    whole = required == REQUIRED.index(policies.FULL_PCPUS)
+    cores = np.maximum(rows.number("cpus_per_core"), 1)
+    conflict = (required != _position(pod.required_policy)) & bool(pod.required_policy)
+    return (
+        ~rows.flag("has_readable_ratios") & (pod.milli_cpu > 0),
+        is_amplified & rows.flag("has_topology") & ~is_valid,
+        bind & ~is_valid,
+        bind & conflict,
+        bind & whole & (np.int64(pod.num_cpus) % cores != 0),
+    )
 
 
 def _is_readable(rows: CPURows, required: Int64, merged: Int64) -> Bool:

@@ -7,6 +7,7 @@ of this attempt is known already.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -18,16 +19,20 @@ from koordpy.scheduling.interface.status import SUCCESS
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY, AffinityStore
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
-from koordpy.scheduling.toolkit.topology_manager.policy import NumaTopologyExclusive
+from koordpy.scheduling.toolkit.topology_manager.policy import NumaTopologyExclusive, NUMATopologyPolicy
 
 from ..attempt.node_policies import exclusive_of
 from ..attempt.pod_state import PodState
+from ..hints import Hints
 from ..scorer import Scorer
-from ..state.columns import CPUColumns
+from ..state.columns import NUMA_POLICIES, CPUColumns
 from .other_hints import HintGroups, OtherHints, Statuses, key_of
 from .scores import of_nodes, scores
-from .zone_admission import MOST_ZONES, Holding, ZoneAdmission, has_amounts, subsets
+from .zone_admission import Holding, ZoneAdmission, has_amounts
 from .zone_arrays import ZoneArrays, amplified, whole_amounts
+from .zone_sets import MOST_ZONES, ZoneSets
+
+_RESTRICTED: Final = NUMA_POLICIES.index(NUMATopologyPolicy.RESTRICTED)
 
 AskOthers = Callable[[NodeSet], HintGroups | None]
 """Returns what other providers have for nodes; None if each node must be asked about by itself."""
@@ -107,8 +112,8 @@ class NUMAArrays:
         assert wanted is not None
         rows, demands = self._columns.of(some.nodes), some.demands
         arrays = ZoneArrays(rows, pod, wanted, demands.bind, demands.required)
-        zones = tuple(bitmask.bits(mask))
-        others = OtherHints(some.groups, [bitmask.of(each) for each in subsets(zones)], len(arrays))
+        sets = ZoneSets(tuple(bitmask.bits(mask)), wanted)
+        others = OtherHints(some.groups, sets.numbers, len(arrays))
         decided = has_amounts(arrays) & others.is_plain
         if not decided.all():
             if decided.any():
@@ -116,11 +121,22 @@ class NUMAArrays:
             return
         single, shared = (rows.number(name).astype(np.int64) for name in ("single", "shared"))
         holding = Holding(demands.policy, single, shared)
-        admission = ZoneAdmission(arrays, zones, holding, exclusive_of(pod), others)
+        admission = ZoneAdmission(arrays, sets, holding, exclusive_of(pod), others)
         admitted = admission.admit(self._hint_scorer)
         keys = np.array([key_of(status, result.statuses) for status in admitted.statuses])[admitted.keys]
         result.alone[some.at], result.keys[some.at] = False, keys
         found[0][some.at], found[1][some.at] = admitted.masks, admitted.scores
+
+    def hints(self, pod: PodState, node: NodeSet, demands: Demands) -> Hints | None:
+        """Return what `hints.topology_hints` returns for a node; None if arrays cannot tell."""
+        wanted, rows = whole_amounts(pod.requests), self._columns.of(node)
+        mask = int(rows.number("zones")[0])
+        if wanted is None or not rows.is_countable[0] or not 0 < mask.bit_count() <= MOST_ZONES:
+            return None
+        arrays = ZoneArrays(rows, pod, wanted, demands.bind, demands.required)
+        sets = ZoneSets(tuple(bitmask.bits(mask)), wanted)
+        is_restricted = int(demands.policy[0]) == _RESTRICTED
+        return sets.hints(arrays, self._hint_scorer, is_restricted=is_restricted)
 
     # --- Score -----------------------------------------------------------------------------------
 

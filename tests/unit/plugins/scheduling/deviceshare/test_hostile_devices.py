@@ -68,6 +68,9 @@ HOSTILE = {
     "NUMA nodes that no mask has": [
         gpu(minor, topology={"nodeID": node}) for minor, node in enumerate((64, -2, 2**62, -(2**63)))
     ],
+    "the last NUMA node that a mask has": [
+        gpu(minor, topology={"nodeID": node}) for minor, node in enumerate((0, 62, 63))
+    ],
     "a NUMA node for each of many devices": [
         gpu(minor, topology={"nodeID": minor}) for minor in range(MOST_DEVICES)
     ],

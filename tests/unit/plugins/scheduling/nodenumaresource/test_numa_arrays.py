@@ -1,7 +1,9 @@
 """NUMA policies over arrays give what evaluating nodes one by one gives: statuses, affinities, and scores."""
 
 import json
+from math import comb
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import each
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
+from koordpy_plugins.scheduling.nodenumaresource.all_nodes import arrays
 from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
 from koordpy_plugins.scheduling.nodenumaresource.scorer import Scorer
@@ -156,7 +159,8 @@ def fresh(made: Framework, pod: Any) -> CycleState:
 def alone(plugin: NodeNUMAResource, state: CycleState, pod: Any, made: Framework) -> list[Status]:
     found, _ = pod_state.read(state)
     nodes = made.handle.nodes.all()
-    return [plugin._filter.filter(state, plugin._case(found, pod, info), info) for info in each(nodes)]
+    with patch.object(plugin._arrays, "hints", return_value=None):
+        return [plugin._filter.filter(state, plugin._case(found, pod, info), info) for info in each(nodes)]
 
 
 @settings(max_examples=150)
@@ -184,6 +188,47 @@ def test_filter_affinities_and_score_agree_with_single_nodes(
         scores = plugin.score_nodes(each_state, pod, passed)
         case_of = [(plugin._case(found, pod, info), info) for info in each(passed)]
         assert scores.tolist() == [plugin._score.score(each_state, case, info) for case, info in case_of]
+
+
+@settings(max_examples=150)
+@given(st.lists(NODES, min_size=1, max_size=3), PODS)
+def test_hints_of_one_node_are_those_of_trying_each_set(
+    shapes: list[dict[str, Any]], asks: dict[str, Any]
+) -> None:
+    made, plugin, pod, state = prepared(shapes, asks, "LeastAllocated")
+    if state is None:
+        return
+    found, _ = pod_state.read(state)
+    for info in each(made.handle.nodes.all()):
+        with patch.object(arrays, "_FEW_ZONES", 0):
+            known = plugin._arrays.hints(found, info.alone().nodes)
+        if known is not None:
+            assert (known, Status()) == plugin._admission.pod_topology_hints(state, pod, info)
+
+
+@pytest.mark.parametrize("numa", ["BestEffort", "Restricted"])
+def test_hints_of_a_regular_node_with_eight_numa_nodes_are_found_by_arrays(numa: str) -> None:
+    zone = {"cpu": "8", "memory": "16Gi", "held_cpus": [0], "held_memory": 2}
+    shape = {
+        "bind": "", "numa": numa, "ratio": "", "topology": "regular", "zones": [zone] * 8,
+        "ids": tuple(range(8)), "across": set(),
+    }  # fmt: skip
+    asks = {
+        "cpu": "24", "memory": "1Gi", "qos": "LSR", "required": "FullPCPUs", "exclusive": "", "numa": "",
+        "alone": "",
+    }  # fmt: skip
+    made, plugin, pod, state = prepared([shape], asks, "LeastAllocated")
+    assert state is not None
+    (info,) = each(made.handle.nodes.all())
+    with patch.object(plugin._admission, "pod_topology_hints", side_effect=AssertionError):
+        found, status = plugin.pod_topology_hints(state, pod, info)
+    assert status.is_success
+    smallest = [
+        hint for hint in found["cpu"] or () if hint.affinity is not None and hint.affinity.bit_count() == 4
+    ]
+    assert len(smallest) == comb(8, 4)
+    assert all(hint.preferred for hint in smallest)
+    assert all((hint.affinity or 0).bit_count() >= 4 for hint in found["cpu"] or ())
 
 
 def test_nodes_that_are_all_evaluated_by_themselves_are_scored() -> None:
