@@ -8,6 +8,7 @@ import numpy as np
 
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.int64 import wrap
 from koordpy.scheduling.interface import NUMATopologyHint
 
 ANY: Final = -1
@@ -37,7 +38,10 @@ class AffinityStore(MutableMapping[str, NUMATopologyHint]):
         self._batch = _Batch(nodes, masks, scores)
 
     def masks(self, nodes: NodeSet) -> tuple[Bool, Int64]:
-        """Return (n,) which nodes have an affinity, and the masks, `ANY` also for nodes without one."""
+        """Return (n,) which nodes have an affinity, and the masks, `ANY` also for nodes without one.
+
+        NUMA node 63 is the sign.
+        """
         if self._batch is None:
             known, masks = np.zeros(len(nodes), np.bool_), np.full(len(nodes), ANY)
         else:
@@ -47,7 +51,7 @@ class AffinityStore(MutableMapping[str, NUMATopologyHint]):
                 if name in self._single:
                     hint = self._single[name]
                     known[at] = hint is not None
-                    masks[at] = ANY if hint is None or hint.affinity is None else hint.affinity
+                    masks[at] = ANY if hint is None or hint.affinity is None else wrap(hint.affinity)
         return known, masks
 
     def _find(self, name: str) -> NUMATopologyHint | None:

@@ -43,6 +43,18 @@ def test_arrays_show_what_was_stored_in_either_way() -> None:
     assert masks.tolist() == [1, 3, ANY]
 
 
+def test_arrays_have_numa_node_63() -> None:
+    _, nodes = cluster_of()
+    store = stored(nodes.pick(np.array([0, 1])), 1, 2)
+    store["n2"] = NUMATopologyHint(1 << 63 | 1)
+    _, masks = store.masks(nodes)
+    assert [[node for node in range(64) if mask >> node & 1] for mask in masks.tolist()] == [
+        [0],
+        [1],
+        [0, 63],
+    ]
+
+
 def test_a_removed_affinity_is_gone_until_it_is_stored_again() -> None:
     _, nodes = cluster_of()
     store = stored(nodes, 1, 2, 3)
