@@ -85,35 +85,46 @@ class ZoneAdmission:
         count = len(self._arrays)
         masks, scores = np.full(count, ANY), np.zeros(count, np.int64)
         left, arrays = np.arange(count), self._arrays
-        serving = np.zeros((len(self._offered), 0, count), np.bool_)
         for tried in self._sets.by_size():
-            serves = self._sets.serving(arrays, tried, self._offered[:, left])
-            candidates = self._candidates(serves, tried, left)
-            found = np.flatnonzero(candidates.any(axis=0))
-            if len(found):
-                totals = self._totals(scorer, arrays.pick(found), tried, left[found])
-                best = self._best(candidates[:, found], totals, tried)
-                masks[left[found]] = np.array(self._sets.numbers[tried])[best]
-                scores[left[found]] = totals[best, np.arange(len(found))]
-            open_ = np.flatnonzero(~candidates.any(axis=0))
-            serving = np.concatenate([serving, serves], axis=1)[..., open_]
+            found, best, totals = self._admit(arrays, tried, left, scorer)
+            masks[left[found]] = np.array(self._sets.numbers[tried])[best]
+            scores[left[found]] = totals
+            open_ = np.delete(np.arange(len(left)), found)
             left, arrays = left[open_], arrays.pick(open_)
             if not len(left):
                 break
         is_any = (self._holding.policy == _SINGLE) & (masks == bitmask.of(self._sets.zones))
         scores[is_any], masks[is_any] = 0, ANY
         keys, statuses = np.zeros(count, np.int64), {SUCCESS: 0}
-        self._refuse(left, serving, keys, statuses)
+        self._refuse(arrays, left, keys, statuses)
         self._others.check(masks, keys, statuses)
         return Admitted(masks, scores, keys, statuses)
 
+    def _admit(
+        self, arrays: ZoneArrays, tried: slice, nodes: Int64, scorer: Scorer
+    ) -> tuple[Int64, Int64, Int64]:
+        """Return (f,) which of the nodes equally large sets serve, the best set of each, and its score."""
+        allowed = self._allowed(tried, nodes)
+        here = np.flatnonzero(allowed.any(axis=0))
+        if not len(here):
+            return here, here, here
+        some, offered = arrays.pick(here), self._offered[:, nodes[here]]
+        candidates = allowed[:, here]
+        for serves, is_there in zip(self._sets.serving(some, tried, offered), offered, strict=True):
+            candidates &= serves | ~is_there
+        served = np.flatnonzero(candidates.any(axis=0))
+        if not len(served):
+            return served, served, served
+        found = here[served]
+        totals = self._totals(scorer, some.pick(served), tried, nodes[found])
+        best = self._best(candidates[:, served], totals, tried)
+        return found, best, totals[best, np.arange(len(best))]
+
     # --- hints -----------------------------------------------------------------------------------
 
-    def _candidates(self, serves: Bool, tried: slice, nodes: Int64) -> Bool:
-        """(masks, nodes) whether masks are preferred for all resources, and the pod may have them."""
+    def _allowed(self, tried: slice, nodes: Int64) -> Bool:
+        """(sets, nodes) whether the pod may have equally large sets, and others prefer them."""
         found = self._others.preferred(tried, nodes)
-        for row, offered in zip(serves, self._offered[:, nodes], strict=True):
-            found &= row | ~offered
         several = tried.start > 0
         if several:
             found &= self._holding.policy[nodes] != _SINGLE
@@ -155,10 +166,14 @@ class ZoneAdmission:
 
     # --- refusals --------------------------------------------------------------------------------
 
-    def _refuse(self, refused: Int64, serving: Bool, keys: Int64, statuses: Statuses) -> None:
-        """Set the keys of refused nodes (r,), on which masks serve resources or not (names, masks, r)."""
+    def _refuse(self, arrays: ZoneArrays, refused: Int64, keys: Int64, statuses: Statuses) -> None:
+        """Set the keys of refused nodes (r,), of which there are arrays."""
         if not len(refused):
             return
+        offered = self._offered[:, refused]
+        serving = np.concatenate(
+            [self._sets.serving(arrays, tried, offered) for tried in self._sets.by_size()], axis=1
+        )
         packed = np.packbits(serving, axis=1).reshape(-1, len(refused))
         columns = (self._holding.policy, *self._statuses(), *self._offered, self._others.kinds)
         groups, first = group([*(column[refused] for column in columns), *packed], len(refused))
@@ -169,7 +184,7 @@ class ZoneAdmission:
         keys[refused] = np.array(of_group, np.int64)[groups]
 
     def _reasons(self, at: int, serving: Bool) -> tuple[str, ...]:
-        """Return why a node is refused on which masks serve resources or not (names, masks)."""
+        """Return why a node is refused on which sets serve resources or not (names, sets)."""
         policy = NUMATopologyPolicy(NUMA_POLICIES[int(self._holding.policy[at])])
         is_restricted = policy is NUMATopologyPolicy.RESTRICTED
         own: Mapping[str, Sequence[NUMATopologyHint]] = {

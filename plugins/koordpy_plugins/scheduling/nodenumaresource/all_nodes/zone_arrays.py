@@ -57,6 +57,7 @@ class ZoneArrays:
         self._rows, self._pod, self._of_node = rows, pod, required
         self._required = _narrow(required)
         self._cores = _narrow(np.maximum(rows.number("cpus_per_core"), 1).astype(np.int64))
+        self._orders: dict[tuple[str, int], Int64 | None] = {}
         self._cells = {name: at for at, name in enumerate(rows.resources)}
         self.width = max(int(np.bitwise_or.reduce(rows.number("zones"))).bit_length(), 1)
         milli = wanted.get(CPU, 0)
@@ -123,6 +124,20 @@ class ZoneArrays:
         left: Bool = (self._available[self._cells[name]] > 0)[masks].all(axis=0)
         return left
 
+    def may_fit(self, count: int) -> Bool:
+        """(n,) whether any so many NUMA nodes have together what the pod requests: few are tried then."""
+        found = np.ones(len(self), np.bool_)
+        for name, amount in self.wanted.items():
+            if name in self._cells:
+                most = self._sorted[self._cells[name], -count:].sum(axis=0)
+                found &= (most >= amount) | ~self.offers(name)
+        return found
+
+    @cached_property
+    def _sorted(self) -> Int64:
+        """(resources, K, n) what is left, ascending."""
+        return np.sort(self._available, axis=1)
+
     def fits(self, masks: Int64) -> tuple[Bool, Int64]:
         """(m, n) whether the NUMA nodes of masks can serve the pod, and the masks of those that give amounts.
 
@@ -162,7 +177,7 @@ class ZoneArrays:
         offered = self._available[self._cells[name]]
         left = np.full((masks.shape[1], len(self)), self.wanted[name])
         amounts = offered[masks]
-        order = _order(offered, len(masks))
+        order = self._order(name, len(masks))
         if order is not None:
             amounts = np.take_along_axis(amounts, order[:, None], axis=0)
         given = np.empty_like(amounts)
@@ -174,6 +189,12 @@ class ZoneArrays:
             np.put_along_axis(shares, order[:, None], given, axis=0)
             return left, shares
         return left, given
+
+    def _order(self, name: str, size: int) -> Int64 | None:
+        """(size, n) the order in which the NUMA nodes of masks of one size give, see `_order_of`."""
+        if (name, size) not in self._orders:
+            self._orders[name, size] = _order_of(self._available[self._cells[name]], size)
+        return self._orders[name, size]
 
     def _part(self, name: str, left: Int64, nodes: int) -> Int64:
         """(n,) what the first of some NUMA nodes should give of what is left."""
@@ -224,7 +245,7 @@ def _narrow(values: Int64) -> Int64:
     return values[:1] if len(values) and (values == values[0]).all() else values
 
 
-def _order(offered: Int64, size: int) -> Int64 | None:
+def _order_of(offered: Int64, size: int) -> Int64 | None:
     """(size, n) the positions, in masks of one size, of the NUMA nodes in the order in which they give.
 
     None if that is the order of their numbers everywhere. Offered amounts are (K, n); see `distribution`.

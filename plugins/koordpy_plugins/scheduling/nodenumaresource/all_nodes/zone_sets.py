@@ -18,6 +18,9 @@ from .zone_arrays import ZoneArrays
 MOST_ZONES: Final = NUMA_NODES
 """Nodes with more NUMA nodes are evaluated by themselves. Kubernetes allows 8, which have 255 sets."""
 
+_FEW_ZONES: Final = 3
+"""With so few, all sets are tried on all nodes."""
+
 _CELLS: Final = 1 << 15
 """Of arrays over masks and nodes: more than a processor's cache holds take longer."""
 
@@ -45,7 +48,18 @@ class ZoneSets:
         return np.array([arrays.offers(name) for name in self.names])
 
     def serving(self, arrays: ZoneArrays, tried: slice, offered: Bool) -> Bool:
-        """(names, sets, n) whether equally large sets serve a resource that is offered."""
+        """(names, sets, n) whether equally large sets serve a resource that is offered (names, n)."""
+        if len(self.zones) <= _FEW_ZONES:
+            return self._serving(arrays, tried, offered)
+        here = np.flatnonzero(arrays.may_fit(len(self._sets[tried.start])))
+        if len(here) == len(arrays):
+            return self._serving(arrays, tried, offered)
+        found = np.zeros((len(self.names), tried.stop - tried.start, len(arrays)), np.bool_)
+        if len(here):
+            found[..., here] = self._serving(arrays.pick(here), tried, offered[:, here])
+        return found
+
+    def _serving(self, arrays: ZoneArrays, tried: slice, offered: Bool) -> Bool:
         found = np.zeros((len(self.names), tried.stop - tried.start, len(arrays)), np.bool_)
         for begin, masks in self._blocks(tried, len(arrays)):
             fits, _ = arrays.fits(masks)
