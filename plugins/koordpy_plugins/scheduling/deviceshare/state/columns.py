@@ -31,7 +31,7 @@ from .minors import bits_of
 from .node_devices import NodeDevices
 from .shared_rows import SharedRows
 
-MINORS: Final = 16
+MINORS: Final = 32
 """Cells of a device in each row."""
 
 SCOPES: Final = 2 * MINORS + 1

@@ -36,7 +36,7 @@ MIXED: Final = -1
 
 
 class FreeGPUs(DerivedState):
-    """The columns; minors from 16 on are left out, as if nodes did not have them.
+    """The columns; minors from 32 on are left out, as if nodes did not have them.
 
     As in the ledger, what stays known of deleted Devices is not part of the snapshot.
     """
@@ -215,7 +215,7 @@ def _milli(total: Exact, free: Exact) -> int | None:
 
 
 def _counts(devices: NodeDevices) -> dict[int, int]:
-    """Return how many pods have so many GPUs of a node, at most 16, and 0 for a part of one."""
+    """Return how many pods have so many GPUs of a node, at most 32, and 0 for a part of one."""
     counts: dict[int, int] = {}
     for minors in devices.allocations.get(GPU, {}).values():
         gpus = len(minors)

@@ -59,7 +59,7 @@ def answers(profile: Profile, requests: dict[str, str], **more: Any) -> Status:
 
 
 HOSTILE = {
-    "minors that no set has": [gpu(minor) for minor in (2**31 - 1, -1, -(2**31), 2**62, 64, 63, 16)],
+    "minors that no set has": [gpu(minor) for minor in (2**31 - 1, -1, -(2**31), 2**62, 64, 63, 32)],
     "minors that are listed twice": [gpu(0), gpu(0), gpu(0, health=False), gpu(1), gpu(1)],
     "no minors": [gpu(0) | {"minor": None}, gpu(1) | {"minor": None}],
     "types that are unknown": [gpu(0, type="xpu"), gpu(1, type=""), gpu(0)],

@@ -60,7 +60,7 @@ def random_device(rng: Random, name: str) -> Device:
     """A few GPUs and cards with everything that decides."""
     gpus = []
     numa_nodes = rng.choice(((-1, 0, 1), (-1, 0, 1), range(8), (0, 62, 63)))
-    for minor in rng.sample([0, 1, 2, 3, 4, 5], rng.randint(0, 6)) + [rng.choice((16, 33, 63, 70))] * (
+    for minor in rng.sample([0, 1, 2, 3, 4, 5], rng.randint(0, 6)) + [rng.choice((16, 31, 32, 63, 70))] * (
         rng.random() < 0.05
     ):
         place = {"nodeID": rng.choice(numa_nodes), "pcieID": rng.choice("ab")}

@@ -110,7 +110,7 @@ def test_what_is_no_healthy_gpu_is_none() -> None:
     put_node(cluster, "plain", model="T4")
     put_node(cluster, "n", model="T4")
     cluster.store(Device).apply(
-        device([gpu(0, health=False), gpu(1), {**gpu(2), "type": "fpga"}, gpu(16)], name="n")
+        device([gpu(0, health=False), gpu(1), {**gpu(2), "type": "fpga"}, gpu(32)], name="n")
     )
     cluster.store(Pod).apply(bound("a", "n", {3: (10, 10)}))
     assert seen(cluster, "n")["free"] == [-1, 1000]
@@ -234,12 +234,12 @@ def test_gpus_of_one_node_may_differ_in_memory() -> None:
     assert cluster.shared(FreeGPUs).memory() is None
 
 
-def test_more_gpus_than_there_are_columns_count_as_sixteen() -> None:
+def test_more_gpus_than_there_are_columns_count_as_these() -> None:
     cluster = Cluster()
-    put_node(cluster, "n", gpus=20)
-    cluster.store(Pod).apply(bound("a", "n", dict.fromkeys(range(20), (100, 100))))
-    assert seen(cluster, "n")["free"] == [0] * 16
-    assert seen(cluster, "n")["pods"] == [0] * 16 + [1]
+    put_node(cluster, "n", gpus=40)
+    cluster.store(Pod).apply(bound("a", "n", dict.fromkeys(range(40), (100, 100))))
+    assert seen(cluster, "n")["free"] == [0] * 32
+    assert seen(cluster, "n")["pods"] == [0] * 32 + [1]
 
 
 def test_nodes_are_worked_off_in_parts() -> None:
