@@ -1,8 +1,8 @@
 """Which nodes can give a pod its devices, and how they score: for all nodes at once.
 
-The answers are those of `allocator` for pods without selectors and recorded allocations, and for Filter
-without joint allocation, on nodes without reservations and preemption. Nodes whose devices are in the same
-state are considered once. States that the columns cannot hold exactly are named, so that the allocator
+The answers are those of `allocator` for pods without selectors of devices and recorded allocations, and for
+Filter without joint allocation, on nodes without reservations and preemption. Nodes whose devices are in the
+same state are considered once. States that the columns cannot hold exactly are named, so that the allocator
 decides them.
 """
 
@@ -107,6 +107,9 @@ class Allocation:
         for type_ in self.demands:
             refuse(views.read(views.of(type_).count) == 0, reasons.no_devices(type_))
         for type_, demand in self.demands.items():
+            if demand.functions is not None:
+                refuse(~views.with_functions(type_, demand.functions)[1], reasons.no_virtual_functions(type_))
+        for type_, demand in self.demands.items():
             if type_ == GPU and gpus is not None:
                 for refused, status in gpus.refusals():
                     refuse(refused, status)
@@ -119,6 +122,8 @@ def _too_few(views: ViewArrays, type_: str, demand: Demand) -> Bool:
     """(n,) which rows have too few free devices of a type."""
     of_type = views.of(type_)
     fitting = views.fitting(type_, demand.exact) & views.devices(type_, of_type.free_at_all)
+    if demand.functions is not None:
+        fitting &= views.with_functions(type_, demand.functions)[0]
     least = views.read(of_type.count) if demand.count is None else max(demand.count, 1)
     return np.asarray(np.bitwise_count(fitting) < least, np.bool_)
 
@@ -142,6 +147,8 @@ def visible_columns(
         sets = (of_type.listed, of_type.free_at_all, of_type.healthy, of_type.used, of_type.known_used)
         found.append(views.fitting(type_, demand.exact))
         found += [views.read(column) for column in (*sets, of_type.count)]
+        if demand.functions is not None:
+            found += views.with_functions(type_, demand.functions)
     if GPU in demands and requests.gpu is not None:
         found += [views.read(column) for column in (columns.table_id, columns.honors)]
         if requests.gpu.enforces_templates:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from koordpy.api.label_selector import Selector
+
 from ..state.columns import MISSING, NAMES
 from ..state.exact import UNIT, Exact
 from .counting import counted
@@ -10,10 +12,14 @@ from .requests import GPU, Requests
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is wanted of each of `count` devices; None is as many as a node has."""
+    """What is wanted of each of `count` devices; None is as many as a node has.
+
+    With `functions` each must also give a virtual function that the selector selects.
+    """
 
     exact: Exact
     count: int | None
+    functions: Selector | None = None
 
 
 def demands_of(requests: Requests) -> dict[str, Demand] | None:
@@ -23,16 +29,17 @@ def demands_of(requests: Requests) -> dict[str, Demand] | None:
     found = {}
     for type_, amounts in requests.amounts.items():
         hint = requests.hints.get(type_)
-        if type_ not in NAMES or (hint is not None and (hint.selector or hint.vf_selector) is not None):
+        if type_ not in NAMES or (hint is not None and hint.selector is not None):
             return None
+        functions = None if hint is None else hint.vf_selector
         if type_ == GPU:
-            if requests.gpu is None:
+            if requests.gpu is None or functions is not None:
                 return None
             found[type_] = Demand(requests.gpu.exact, requests.gpu.count)
         else:
             wanted = counted(requests, type_, amounts)
             each = wanted.exact if wanted is not None else {n: a.nano_value() for n, a in amounts.items()}
-            found[type_] = Demand(each, None if wanted is None else wanted.count)
+            found[type_] = Demand(each, None if wanted is None else wanted.count, functions)
         for name, amount in found[type_].exact.items():
             if name not in NAMES[type_] or amount % UNIT or not 0 <= amount < MISSING * UNIT:
                 return None

@@ -1,18 +1,21 @@
 """The devices that an attempt may use, in many states of nodes at once: see `view` for one node."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koordpy.api.label_selector import Selector
 from koordpy.cluster.columns import Column
 from koordpy.lib.row_groups import group
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 
 from ..state.columns import MINORS, DeviceColumns, TypeColumns
 from ..state.exact import UNIT, Exact
+from ..state.free_functions import NO_FUNCTIONS
 from ..state.layout import near
+from .demands import Demand
 
 Bool = NDArray[np.bool_]
 Bits = NDArray[np.uint32]
@@ -48,11 +51,13 @@ class ViewArrays:
         """Return the columns of a type."""
         return self.columns.types[type_]
 
-    def unknown(self, types: Iterable[str]) -> Bool:
-        """(n,) of which rows the columns do not show what counts."""
+    def unknown(self, demands: Mapping[str, Demand]) -> Bool:
+        """(n,) of which rows the columns do not show what counts for demands by type."""
         found = np.zeros(len(self), np.bool_)
-        for type_ in types:
+        for type_, demand in demands.items():
             found |= ~self.read(self.of(type_).exact)
+            if demand.functions is not None:
+                found |= self.read(self.of(type_).functions_id) < 0
         if self.masks is not None:
             found |= (self.masks != ANY) & (self.read(self.columns.layout_id) < 0)
         return found & self.known
@@ -91,6 +96,16 @@ class ViewArrays:
         packed: Bits = np.packbits(fits, axis=1, bitorder="little").view(_SET)[:, 0].astype(np.uint32)
         packed &= self.read(of_type.listed)
         return packed
+
+    def with_functions(self, type_: str, selector: Selector) -> tuple[Bits, Bool]:
+        """Return the devices that can give a virtual function (n,), and whether any device has some (n,)."""
+        numbers, which = np.unique(self.read(self.of(type_).functions_id), return_inverse=True)
+        known = [
+            NO_FUNCTIONS if number < 0 else self.columns.functions.value_of(number)
+            for number in numbers.tolist()
+        ]
+        sets = np.array([functions.of(selector) & _ALL for functions in known], np.uint32)
+        return sets[which], np.array([functions.has_any for functions in known], np.bool_)[which]
 
     def used(self, type_: str) -> Bits:
         """(n,) the devices in use, see `gpu.used_bits`."""

@@ -141,7 +141,7 @@ class _Groups:
     def _enough(self, views: ViewArrays, shape: tuple[int, int], sets: Sequence[Sequence[int]]) -> Bool:
         """(s, sets) whether NUMA nodes have as many devices of each type, or none, as are wanted.
 
-        True also where a node has no device of a type at all: that is refused first.
+        True also where a node has no device of a type, or no virtual function, at all: that is refused first.
         """
         layouts = views.read(self._columns.layout_id).reshape(shape)[:, 0]
         numbers, of_state = np.unique(layouts, return_inverse=True)
@@ -154,6 +154,8 @@ class _Groups:
             wanted = listed if demand.count is None else demand.count
             found &= (there == 0) | (there >= wanted)
             lacks |= listed == 0
+            if demand.functions is not None:
+                lacks |= ~views.with_functions(type_, demand.functions)[1].reshape(shape)
         return found | lacks
 
 

@@ -138,13 +138,20 @@ def _offers(found: NUMATopologyHints, mask: int) -> bool:
 
 
 def _key_of(requests: Requests) -> Hashable | None:
-    """Return what is equal for equal requests, None for those with selectors."""
-    if requests.designated_functions or any(
-        hint.selector is not None or hint.vf_selector is not None for hint in requests.hints.values()
-    ):
+    """Return what is equal for equal requests, None for those with selectors of devices.
+
+    What a selector of virtual functions selects is among the columns of alike nodes.
+    """
+    if requests.designated_functions or any(hint.selector is not None for hint in requests.hints.values()):
         return None
     of_hints = (
-        (type_, hint.strategy, hint.exclusive_policy, hint.required_topology_scope)
+        (
+            type_,
+            hint.strategy,
+            hint.exclusive_policy,
+            hint.required_topology_scope,
+            hint.vf_selector is not None,
+        )
         for type_, hint in requests.hints.items()
     )
     joint = None if requests.joint is None else (requests.joint.types, requests.joint.required_scope)

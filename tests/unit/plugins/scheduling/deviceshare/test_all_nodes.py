@@ -1,6 +1,8 @@
 """Filter and Score of all nodes at once answer as they do node by node."""
 
+import json
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,18 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface.node_info import each
 
+from .allocation.test_arrays import KINDS, functions
 from .clusters import PERCENT, Profile, hint, pod
 from .nodes import card, device, gpu
+
+FUNCTION = {"vfSelector": {"matchLabels": {"type": "a"}}}
+
+
+def jointly(**hints: Any) -> dict[str, dict[str, str]]:
+    """The annotations of a pod whose GPUs and cards are near each other."""
+    joint = {"scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes":["gpu","rdma"]}'}
+    return {"annotations": hint(**hints)["annotations"] | joint}
+
 
 PODS = {
     "whole": pod("a", {PERCENT: "100"}),
@@ -23,6 +35,13 @@ PODS = {
     "both": pod("f", {PERCENT: "100", "koordinator.sh/rdma": "100"}),
     "scoped": pod("g", {PERCENT: "200"}, **hint(gpu={"requiredTopologyScope": "PCIe"})),
     "selected": pod("h", {PERCENT: "100"}, **hint(gpu={"selector": {"matchLabels": {"a": "b"}}})),
+    "function": pod(
+        "j", {"koordinator.sh/rdma": "1"}, **hint(rdma={"vfSelector": {"matchLabels": {"type": "a"}}})
+    ),
+    "joint": pod("k", {PERCENT: "200", "koordinator.sh/rdma": "1"}, **jointly()),
+    "joint function": pod(
+        "l", {PERCENT: "100", "koordinator.sh/rdma": "1"}, **jointly(rdma={"vfSelector": {}})
+    ),
     "isolated": pod("i", {PERCENT: "50"}, labels={"koordinator.sh/gpu-isolation-provider": "HAMi-core"}),
 }
 
@@ -37,7 +56,11 @@ def random_cluster(rng: Random) -> Cluster:
         if place == 0:
             continue
         gpus = [gpu(minor, health=rng.random() > 0.2) for minor in range(rng.randrange(5))]
-        listed = [*gpus, *(card(minor) for minor in range(rng.randrange(3)))]
+        cards = [
+            card(minor, vfGroups=[functions(rng, minor, kind) for kind in rng.choice(KINDS)])
+            for minor in range(rng.randrange(3))
+        ]
+        listed = [*gpus, *cards]
         cluster.store(Device).apply(device(listed, name=name))
         for minor in range(len(gpus)):
             if rng.random() < 0.5:
@@ -47,6 +70,14 @@ def random_cluster(rng: Random) -> Cluster:
                 meta = {"name": f"p{minor}", "namespace": name, "uid": f"{name}-{minor}"}
                 meta["annotations"] = {"scheduling.koordinator.sh/device-allocated": text}  # type: ignore[assignment]
                 cluster.store(Pod).apply(decode(Pod, {"metadata": meta, "spec": {"nodeName": name}}))
+        if cards and rng.random() < 0.6:
+            taken = [{"minor": 0, "busID": f"0{kind}0"} for kind in "ab" if rng.random() < 0.7]
+            uses: list[dict[str, Any]] = [
+                {"minor": 0, "resources": {"koordinator.sh/rdma": "1"}, "extension": {"vfs": taken}}
+            ]
+            annotations = {"scheduling.koordinator.sh/device-allocated": json.dumps({"rdma": uses})}
+            owner = {"name": "r", "namespace": name, "uid": f"{name}-r", "annotations": annotations}
+            cluster.store(Pod).apply(decode(Pod, {"metadata": owner, "spec": {"nodeName": name}}))
     return cluster
 
 

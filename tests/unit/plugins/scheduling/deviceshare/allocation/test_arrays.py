@@ -1,6 +1,7 @@
 """The answers for all nodes at once are those of the allocator for each node."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
-from koordpy.api.device_allocations import DeviceAllocation
+from koordpy.api.device_allocations import AllocatedFunction, DeviceAllocation
 from koordpy.api.extension import FPGA, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA
+from koordpy.api.label_selector import of_labels
 from koordpy.api.quantity import parse
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
@@ -56,6 +58,16 @@ SIZES: tuple[dict[str, str], ...] = (
 )
 
 
+KINDS = ("", "", "a", "ab", "aa", "b")
+"""Groups of virtual functions, by the first letter of a label."""
+
+
+def functions(rng: Random, minor: int, kind: str) -> dict[str, Any]:
+    """A group with up to two virtual functions."""
+    listed = [{"minor": at, "busID": f"{minor}{kind}{at}"} for at in range(rng.randint(0, 2))]
+    return {"labels": {"type": kind}, "vfs": listed}
+
+
 def random_device(rng: Random, name: str) -> Device:
     """A few GPUs and cards with everything that decides."""
     gpus = []
@@ -76,7 +88,14 @@ def random_device(rng: Random, name: str) -> Device:
         gpus.append(gpu(minor, resources=resources, health=rng.random() < 0.8, topology=place))
     if gpus and rng.random() < 0.2:
         gpus[0]["topology"] = None
-    cards = [card(minor, health=rng.random() < 0.8) for minor in range(rng.randint(0, 3))]
+    cards = [
+        card(
+            minor,
+            health=rng.random() < 0.8,
+            vfGroups=[functions(rng, minor, kind) for kind in rng.choice(KINDS)],
+        )
+        for minor in range(rng.randint(0, 3))
+    ]
     labels = {"node.koordinator.sh/gpu-partition-policy": rng.choice(("Honor", "Prefer"))}
     annotations = (
         {"scheduling.koordinator.sh/gpu-partitions": rng.choice(TABLES)} if rng.random() < 0.6 else {}
@@ -95,7 +114,10 @@ def random_node(rng: Random, name: str) -> Node:
 
 def random_use(rng: Random) -> dict[str, tuple[DeviceAllocation, ...]]:
     gpus = (DeviceAllocation(rng.randint(0, 6), amounts(rng.choice(SIZES))),)
-    return {"gpu": gpus} if rng.random() < 0.7 else {"rdma": (DeviceAllocation(0, amounts({RDMA: "60"})),)}
+    if rng.random() < 0.6:
+        return {"gpu": gpus}
+    taken = [AllocatedFunction(f"0{kind}{at}", at) for kind in "ab" for at in range(2) if rng.random() < 0.5]
+    return {"rdma": (DeviceAllocation(0, amounts({RDMA: "60"}), virtual_functions=tuple(taken)),)}
 
 
 def random_requests(rng: Random) -> Requests:
@@ -121,6 +143,7 @@ def random_requests(rng: Random) -> Requests:
             hints[type_] = DeviceHint(
                 strategy=rng.choice(("", APPLY_FOR_ALL, REQUESTS_AS_COUNT)),
                 exclusive_policy=rng.choice(("", DEVICE_LEVEL)),
+                vf_selector=rng.choice((None, None, of_labels({}), of_labels({"type": "a"}))),
             )
     return Requests(asked, wanted, hints)
 
@@ -253,6 +276,10 @@ def test_what_arrays_cannot_decide_is_left_to_the_allocator() -> None:
     nodes = cluster.nodes.all()
     cards = {"rdma": amounts({RDMA: "1"})}
     assert arrays.feasible(columns, nodes, Requests(cards)) is not None
+    functions = {"rdma": DeviceHint(vf_selector=of_labels({}))}
+    assert arrays.feasible(columns, nodes, Requests(cards, hints=functions)) is not None
+    some = {"rdma": DeviceHint(selector=of_labels({"a": "b"}))}
+    assert arrays.feasible(columns, nodes, Requests(cards, hints=some)) is None
     assert arrays.feasible(columns, nodes, Requests(cards, joint=JointAllocation(("rdma",)))) is None
     assert arrays.feasible(columns, nodes, Requests({"rdma": amounts({RDMA: "500m"})})) is None
     assert arrays.scores(columns, nodes, Requests(cards), Scorer({"a.io/b": 1})) is None
