@@ -6,13 +6,17 @@ keep them. In some rows
 
 * each pod has another number of CPUs and GPUs, so that nothing that was found out for one pod serves another;
 * a pod was placed on a node since the last attempt;
-* every GPU of the nodes may be shared by pods, so that the devices of hardly two nodes are in the same state.
+* every GPU of the nodes may be shared by pods, so that the devices of hardly two nodes are in the same state;
+* the nodes have eight NUMA nodes of 16 CPUs and a GPU each, of which 255 sets may serve the pod;
+* the pod wants a virtual function of a network card near its GPUs.
 """
 
 import json
 import random
 import time
 from typing import Any
+
+import numpy as np
 
 from bench.report import Result
 from koordpy.api import extension
@@ -32,8 +36,10 @@ GOAL_MS = 15
 NODES = 5000
 _POLICIES = ("", "BestEffort", "Restricted", "SingleNUMANode")
 _PODS = {"32 CPUs": 0, "4 GPUs and 32 CPUs": 4}
-_CPUS, _CORES, _GPUS = 64, 32, 4
-"""Of each NUMA node."""
+_CPUS, _CORES, _GPUS = 128, 64, 8
+"""Of a node."""
+_FUNCTIONS = 16
+"""Virtual functions of each of four network cards."""
 _PLUGINS = ("NodeNUMAResource", "DeviceShare")
 
 
@@ -53,21 +59,38 @@ def run(rounds: int = 5, nodes: int = NODES) -> Result:
                 _add(result, f"{asks}, {said}", _measure(framework, pod, everything))
         rng = random.Random(2)
         for _ in range(4 * rounds):
-            pod = _pod(rng.randint(1, 8), rng.randint(1, _CPUS))
-            label = f"1 to 8 GPUs and 1 to {_CPUS} CPUs, each pod other ones, {said}"
+            pod = _pod(rng.randint(1, 8), rng.randint(1, 64))
+            label = f"1 to 8 GPUs and 1 to 64 CPUs, each pod other ones, {said}"
             _add(result, label, _measure(framework, pod, everything, may_fit_nowhere=True))
         for number in range(rounds):
             cluster.store(Pod).apply(_bound(f"more-{number}", f"node-{number}", 0, [], []))
-            measured = _measure(framework, _pod(_GPUS), everything)
+            measured = _measure(framework, _pod(4), everything)
             _add(result, f"4 GPUs and 32 CPUs, after a pod was placed, {said}", measured)
     for policy in _POLICIES:
         cluster, framework = _world(policy, nodes, shares=True)
-        _measure(framework, _pod(_GPUS), cluster.nodes.all())
-        for gpus in range(1, _GPUS + 1):
+        _measure(framework, _pod(4), cluster.nodes.all())
+        for gpus in range(1, 5):
             measured = _measure(framework, _pod(gpus), cluster.nodes.all())
             label = f"1 to 4 GPUs and 32 CPUs, each pod other ones, shared GPUs, {policy or 'no'} policy"
             _add(result, label, measured)
+    for policy in _POLICIES:
+        said = f"{policy or 'no'} policy"
+        cluster, framework = _world(policy, nodes, numa_nodes=8)
+        _repeat(result, f"4 GPUs and 32 CPUs, 8 NUMA nodes, {said}", framework, _pod(4), cluster, rounds)
+        cluster, framework = _world(policy, nodes, cards=True)
+        pod = _pod(2, 8, with_function=True)
+        _repeat(result, f"2 GPUs and a virtual function near them, {said}", framework, pod, cluster, rounds)
     return result
+
+
+def _repeat(
+    result: Result, label: str, framework: Framework, pod: Pod, cluster: Cluster, rounds: int
+) -> None:
+    """Measure the same pod again and again; the first time is not counted."""
+    everything = cluster.nodes.all()
+    _measure(framework, pod, everything, may_fit_nowhere=True)
+    for _ in range(rounds):
+        _add(result, label, _measure(framework, pod, everything, may_fit_nowhere=True))
 
 
 def _add(result: Result, label: str, measured: tuple[float, float]) -> None:
@@ -99,14 +122,16 @@ def _measure(
     return (filtered - started) * 1e3, (ended - filtered) * 1e3
 
 
-def _world(policy: str, count: int, *, shares: bool = False) -> tuple[Cluster, Framework]:
+def _world(
+    policy: str, count: int, *, shares: bool = False, numa_nodes: int = 2, cards: bool = False
+) -> tuple[Cluster, Framework]:
     rng, cluster = random.Random(1), Cluster()
     for at in range(count):
         name = f"node-{at}"
         cluster.store(Node).apply(_node(name, policy))
-        cluster.store(NodeResourceTopology).apply(_topology(name))
-        cluster.store(Device).apply(_device(name))
-        for pod in _sharing(rng, name) if shares else _running(rng, name):
+        cluster.store(NodeResourceTopology).apply(_topology(name, numa_nodes))
+        cluster.store(Device).apply(_device(name, numa_nodes, cards=cards))
+        for pod in _sharing(rng, name) if shares else _running(rng, name, numa_nodes):
             cluster.store(Pod).apply(pod)
     named = [{"name": name} for name in _PLUGINS]
     profile = {"plugins": {"multiPoint": {"enabled": [*named, {"name": "DefaultBinder"}]}}}
@@ -116,7 +141,7 @@ def _world(policy: str, count: int, *, shares: bool = False) -> tuple[Cluster, F
 
 
 def _node(name: str, policy: str) -> Node:
-    amounts = {"cpu": str(2 * _CPUS), "memory": "512Gi", "pods": "110", "koordinator.sh/gpu": "800"}
+    amounts = {"cpu": str(_CPUS), "memory": "512Gi", "pods": "110", "koordinator.sh/gpu": "800"}
     labels = {extension.LABEL_NODE_NUMA_TOPOLOGY_POLICY: policy} if policy else {}
     return decode(
         Node,
@@ -124,22 +149,22 @@ def _node(name: str, policy: str) -> Node:
     )
 
 
-def _topology(name: str) -> NodeResourceTopology:
+def _topology(name: str, numa_nodes: int) -> NodeResourceTopology:
     """CPUs 2n and 2n + 1 are core n; the cores of a NUMA node follow each other."""
     detail = [
-        {"id": cpu, "core": cpu // 2, "socket": cpu // _CPUS, "node": cpu // _CPUS}
-        for cpu in range(2 * _CPUS)
+        {"id": cpu, "core": cpu // 2, "socket": cpu * 2 // _CPUS, "node": cpu * numa_nodes // _CPUS}
+        for cpu in range(_CPUS)
     ]
-    amounts = {"cpu": str(_CPUS), "memory": "256Gi"}
+    amounts = {"cpu": str(_CPUS // numa_nodes), "memory": f"{512 // numa_nodes}Gi"}
     resources = [{"name": key, "allocatable": each, "capacity": each} for key, each in amounts.items()]
-    zones = [{"name": f"node-{zone}", "type": "Node", "resources": resources} for zone in range(2)]
+    zones = [{"name": f"node-{zone}", "type": "Node", "resources": resources} for zone in range(numa_nodes)]
     annotations = {extension.ANNOTATION_NODE_CPU_TOPOLOGY: json.dumps({"detail": detail})}
     return decode(
         NodeResourceTopology, {"metadata": {"name": name, "annotations": annotations}, "zones": zones}
     )
 
 
-def _device(name: str) -> Device:
+def _device(name: str, numa_nodes: int, *, cards: bool) -> Device:
     devices = [
         {
             "type": "gpu",
@@ -151,21 +176,45 @@ def _device(name: str) -> Device:
                 extension.GPU_MEMORY_RATIO: "100",
                 extension.GPU_MEMORY: "80Gi",
             },
-            "topology": {"nodeID": minor // _GPUS, "pcieID": str(minor // 2), "socketID": minor // _GPUS},
+            "topology": _place(minor // 2, minor * numa_nodes // _GPUS),
         }
-        for minor in range(2 * _GPUS)
+        for minor in range(_GPUS)
     ]
+    if cards:
+        devices += [
+            {
+                "type": "rdma",
+                "minor": minor,
+                "health": True,
+                "id": f"RDMA-{minor}",
+                "resources": {extension.RDMA: "100"},
+                "topology": _place(minor, minor * numa_nodes // 4),
+                "vfGroups": [
+                    {
+                        "vfs": [
+                            {"minor": at, "busID": f"0000:{minor:02}:{at:02}.0"} for at in range(_FUNCTIONS)
+                        ]
+                    }
+                ],
+            }
+            for minor in range(4)
+        ]
     return decode(Device, {"metadata": {"name": name}, "spec": {"devices": devices}})
 
 
-def _running(rng: random.Random, node: str) -> list[Pod]:
+def _place(switch: int, numa_node: int) -> dict[str, Any]:
+    return {"nodeID": numa_node, "pcieID": str(switch), "socketID": switch // 2}
+
+
+def _running(rng: random.Random, node: str, numa_nodes: int) -> list[Pod]:
     """Up to four pods with whole cores and GPUs of one NUMA node each."""
-    cores = [list(range(zone * _CORES, (zone + 1) * _CORES)) for zone in range(2)]
-    gpus = [list(range(zone * _GPUS, (zone + 1) * _GPUS)) for zone in range(2)]
+    cores = [each.tolist() for each in np.array_split(range(_CORES), numa_nodes)]
+    gpus = [each.tolist() for each in np.array_split(range(_GPUS), numa_nodes)]
     pods = []
     for number in range(rng.randrange(5)):
-        zone, has, many = rng.randrange(2), rng.randrange(3), rng.randrange(1, 9)
+        zone, has, many = rng.randrange(numa_nodes), rng.randrange(3), rng.randrange(1, 9)
         taken = [gpus[zone].pop(rng.randrange(len(gpus[zone]))) for _ in range(min(has, len(gpus[zone])))]
+        many = min(many, len(cores[zone]))
         of_pod = [cores[zone].pop(rng.randrange(len(cores[zone]))) for _ in range(many)]
         pods.append(_bound(f"{node}-{number}", node, zone, of_pod, taken))
     return pods
@@ -175,8 +224,8 @@ def _sharing(rng: random.Random, node: str) -> list[Pod]:
     """Two pods of two cores, with a part of each of up to three GPUs of their NUMA node."""
     pods = []
     for zone in range(2):
-        gpus = rng.sample(range(zone * _GPUS, (zone + 1) * _GPUS), rng.randrange(4))
-        cores = [zone * _CORES, zone * _CORES + 1]
+        gpus = rng.sample(range(zone * 4, (zone + 1) * 4), rng.randrange(4))
+        cores = [zone * 32, zone * 32 + 1]
         pods.append(_bound(f"{node}-{zone}", node, zone, cores, gpus, rng.randrange(10, 91)))
     return pods
 
@@ -203,13 +252,19 @@ def _bound(name: str, node: str, zone: int, cores: list[int], gpus: list[int], p
     return decode(Pod, document)
 
 
-def _pod(gpus: int, cpus: int = 32) -> Pod:
+def _pod(gpus: int, cpus: int = 32, *, with_function: bool = False) -> Pod:
     amounts = {"cpu": str(cpus), "memory": "64Gi"}
     if gpus:
         amounts["koordinator.sh/gpu"] = str(100 * gpus)
     policy = "SpreadByPCPUs" if cpus % 2 else "FullPCPUs"
     spec = {"preferredCPUBindPolicy": policy, "requiredCPUBindPolicy": policy}
-    return decode(Pod, _document("pod", amounts, {extension.ANNOTATION_RESOURCE_SPEC: json.dumps(spec)}))
+    annotations = {extension.ANNOTATION_RESOURCE_SPEC: json.dumps(spec)}
+    if with_function:
+        amounts[extension.RDMA] = "1"
+        annotations[extension.ANNOTATION_DEVICE_ALLOCATE_HINT] = json.dumps({"rdma": {"vfSelector": {}}})
+        joint = {"deviceTypes": ["gpu", "rdma"]}
+        annotations[extension.ANNOTATION_DEVICE_JOINT_ALLOCATE] = json.dumps(joint)
+    return decode(Pod, _document("pod", amounts, annotations))
 
 
 def _document(name: str, amounts: dict[str, str], annotations: dict[str, str]) -> dict[str, Any]:
