@@ -45,7 +45,10 @@ class ZoneSets:
 
     def offered(self, arrays: ZoneArrays) -> Bool:
         """(names, n) whether a node offers a resource."""
-        return np.array([arrays.offers(name) for name in self.names])
+        found = np.zeros((len(self.names), len(arrays)), np.bool_)
+        for row, name in enumerate(self.names):
+            found[row] = arrays.offers(name)
+        return found
 
     def serving(self, arrays: ZoneArrays, tried: slice, offered: Bool) -> Bool:
         """(names, sets, n) whether equally large sets serve a resource that is offered (names, n)."""
