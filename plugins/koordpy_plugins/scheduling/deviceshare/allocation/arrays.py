@@ -1,7 +1,7 @@
 """Which nodes can give a pod its devices, and how they score: for all nodes at once.
 
-The answers are those of `allocator` for pods without selectors of devices and recorded allocations, and for
-Filter without joint allocation, on nodes without reservations and preemption. Nodes whose devices are in the
+The answers are those of `allocator` for pods without recorded allocations, and for Filter without joint
+allocation, on nodes without reservations and preemption. Nodes whose devices are in the
 same state are considered once. States that the columns cannot hold exactly are named, so that the allocator
 decides them.
 """
@@ -55,17 +55,19 @@ def feasible(
     allocation = allocation_of(requests)
     if allocation is None:
         return None
-    views, which = views_of(columns, nodes, masks)
+    views, which = views_of(columns, nodes, allocation.demands, masks)
     return allocation.answers(views).spread(which)
 
 
-def views_of(columns: DeviceColumns, nodes: NodeSet, masks: Int64 | None) -> tuple[ViewArrays, Int64]:
+def views_of(
+    columns: DeviceColumns, nodes: NodeSet, demands: Mapping[str, Demand], masks: Int64 | None
+) -> tuple[ViewArrays, Int64]:
     """Return the different rows of nodes with masks (n,), and which of them each node has (n,)."""
     states, which = columns.states(nodes)
     if masks is None:
-        return ViewArrays(columns, states), which
+        return ViewArrays(columns, states, demands), which
     rows, first = group((which, masks), len(nodes))
-    return ViewArrays(columns, states[which[first]], masks[first]), rows
+    return ViewArrays(columns, states[which[first]], demands, masks[first]), rows
 
 
 def allocation_of(requests: Requests) -> "Allocation | None":
@@ -104,8 +106,11 @@ class Allocation:
                 statuses.append(status)
             keys[views.known & refused & (keys == 0)] = statuses.index(status)
 
-        for type_ in self.demands:
-            refuse(views.read(views.of(type_).count) == 0, reasons.no_devices(type_))
+        for type_, demand in self.demands.items():
+            none = views.read(views.of(type_).count) == 0
+            if demand.count is None:
+                none = none | (views.least(type_, demand) == 0)
+            refuse(none, reasons.no_devices(type_))
         for type_, demand in self.demands.items():
             if demand.functions is not None:
                 refuse(~views.with_functions(type_, demand.functions)[1], reasons.no_virtual_functions(type_))
@@ -115,7 +120,7 @@ class Allocation:
                     refuse(refused, status)
             else:
                 refuse(_too_few(views, type_, demand), reasons.too_few_devices(type_))
-        return Answers(keys, statuses, views.unknown(self.demands))
+        return Answers(keys, statuses, views.unknown())
 
 
 def _too_few(views: ViewArrays, type_: str, demand: Demand) -> Bool:
@@ -124,8 +129,7 @@ def _too_few(views: ViewArrays, type_: str, demand: Demand) -> Bool:
     fitting = views.fitting(type_, demand.exact) & views.devices(type_, of_type.free_at_all)
     if demand.functions is not None:
         fitting &= views.with_functions(type_, demand.functions)[0]
-    least = views.read(of_type.count) if demand.count is None else max(demand.count, 1)
-    return np.asarray(np.bitwise_count(fitting) < least, np.bool_)
+    return np.asarray(np.bitwise_count(fitting) < np.maximum(views.least(type_, demand), 1), np.bool_)
 
 
 def visible_columns(
@@ -139,7 +143,7 @@ def visible_columns(
     demands = demands_of(requests)
     if demands is None:
         return None
-    views = ViewArrays(columns, states)
+    views = ViewArrays(columns, states, demands)
     layouts = views.read(columns.layout_id)
     found: list[Any] = [views.known, layouts, views.read(columns.is_planned)]
     for type_, demand in demands.items():
@@ -147,13 +151,15 @@ def visible_columns(
         sets = (of_type.listed, of_type.free_at_all, of_type.healthy, of_type.used, of_type.known_used)
         found.append(views.fitting(type_, demand.exact))
         found += [views.read(column) for column in (*sets, of_type.count)]
+        if demand.selector is not None:
+            found += views.selected(type_, demand.selector)
         if demand.functions is not None:
             found += views.with_functions(type_, demand.functions)
     if GPU in demands and requests.gpu is not None:
         found += [views.read(column) for column in (columns.table_id, columns.honors)]
         if requests.gpu.enforces_templates:
             found.append(views.read(columns.model_id))
-    unknown = views.unknown(demands) | (views.known & (layouts < 0))
+    unknown = views.unknown() | (views.known & (layouts < 0))
     return found, unknown
 
 
@@ -172,11 +178,11 @@ def scores(
     demands = demands_of(requests)
     if demands is None or not all(any(name in names for names in NAMES.values()) for name in scorer.weights):
         return None
-    views, which = views_of(columns, nodes, masks)
+    views, which = views_of(columns, nodes, demands, masks)
     total = np.zeros(len(views), np.int64)
     for type_, demand in demands.items():
         total += _scores(views, type_, demand.exact, scorer)
-    unknown = views.unknown(demands)
+    unknown = views.unknown()
     if requests.joint is not None:
         unknown = unknown | views.read(columns.is_planned)
     return np.where(views.known, total, 0)[which], unknown[which]
@@ -188,11 +194,11 @@ def _scores(views: ViewArrays, type_: str, request: Exact, scorer: Scorer) -> In
     score, weights = np.zeros(len(views), np.int64), np.zeros(len(views), np.int64)
     if not any(request.values()):
         return score
-    near = views.near(type_)
+    candidates = views.candidates(type_)
     chosen = None
-    if near is not None:
+    if candidates is not None:
         width = width_of(views.read(of_type.listed))
-        chosen = (near[:, None] >> np.arange(width, dtype=np.uint32) & 1).astype(np.bool_)
+        chosen = (candidates[:, None] >> np.arange(width, dtype=np.uint32) & 1).astype(np.bool_)
     for at, name in enumerate(of_type.names):
         weight = scorer.weights.get(name, 0)
         if not weight:

@@ -14,11 +14,13 @@ from .requests import GPU, Requests
 class Demand:
     """What is wanted of each of `count` devices; None is as many as a node has.
 
-    With `functions` each must also give a virtual function that the selector selects.
+    With a `selector`, only devices that it selects count; with `functions`, each must give a virtual function
+    that it selects.
     """
 
     exact: Exact
     count: int | None
+    selector: Selector | None = None
     functions: Selector | None = None
 
 
@@ -29,17 +31,17 @@ def demands_of(requests: Requests) -> dict[str, Demand] | None:
     found = {}
     for type_, amounts in requests.amounts.items():
         hint = requests.hints.get(type_)
-        if type_ not in NAMES or (hint is not None and hint.selector is not None):
+        if type_ not in NAMES:
             return None
-        functions = None if hint is None else hint.vf_selector
+        selector, functions = (None, None) if hint is None else (hint.selector, hint.vf_selector)
         if type_ == GPU:
             if requests.gpu is None or functions is not None:
                 return None
-            found[type_] = Demand(requests.gpu.exact, requests.gpu.count)
+            found[type_] = Demand(requests.gpu.exact, requests.gpu.count, selector)
         else:
             wanted = counted(requests, type_, amounts)
             each = wanted.exact if wanted is not None else {n: a.nano_value() for n, a in amounts.items()}
-            found[type_] = Demand(each, None if wanted is None else wanted.count, functions)
+            found[type_] = Demand(each, None if wanted is None else wanted.count, selector, functions)
         for name, amount in found[type_].exact.items():
             if name not in NAMES[type_] or amount % UNIT or not 0 <= amount < MISSING * UNIT:
                 return None

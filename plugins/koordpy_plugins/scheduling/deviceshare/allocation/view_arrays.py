@@ -12,6 +12,7 @@ from koordpy.lib.row_groups import group
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 
 from ..state.columns import MINORS, DeviceColumns, TypeColumns
+from ..state.device_labels import NO_LABELS
 from ..state.exact import UNIT, Exact
 from ..state.free_functions import NO_FUNCTIONS
 from ..state.layout import near
@@ -30,15 +31,21 @@ _ALL: Final = (1 << MINORS) - 1
 class ViewArrays:
     """Rows of a state (n,) and a mask (n,) of the NUMA nodes whose devices count, `ANY` for all.
 
-    Bit i of a set is minor i.
+    Of the types in `demands` only devices that its selector selects count. Bit i of a set is minor i.
     """
 
-    def __init__(self, columns: DeviceColumns, states: Int64, masks: Int64 | None = None) -> None:
-        self.columns, self.states = columns, states
+    def __init__(
+        self,
+        columns: DeviceColumns,
+        states: Int64,
+        demands: Mapping[str, Demand],
+        masks: Int64 | None = None,
+    ) -> None:
+        self.columns, self.states, self.demands = columns, states, demands
         self.masks = None if masks is None or (masks == ANY).all() else masks
         self.known: Bool = self.read(columns.known)
         """(n,) whether any device of a node is known."""
-        self._near: dict[str, Bits | None] = {}
+        self._candidates: dict[str, Bits | None] = {}
 
     def __len__(self) -> int:
         return len(self.states)
@@ -51,24 +58,48 @@ class ViewArrays:
         """Return the columns of a type."""
         return self.columns.types[type_]
 
-    def unknown(self, demands: Mapping[str, Demand]) -> Bool:
-        """(n,) of which rows the columns do not show what counts for demands by type."""
+    def unknown(self) -> Bool:
+        """(n,) of which rows the columns do not show what counts."""
         found = np.zeros(len(self), np.bool_)
-        for type_, demand in demands.items():
+        for type_, demand in self.demands.items():
             found |= ~self.read(self.of(type_).exact)
+            if demand.selector is not None:
+                found |= self.read(self.of(type_).labels_id) < 0
             if demand.functions is not None:
                 found |= self.read(self.of(type_).functions_id) < 0
         if self.masks is not None:
             found |= (self.masks != ANY) & (self.read(self.columns.layout_id) < 0)
         return found & self.known
 
-    def near(self, type_: str) -> Bits | None:
-        """(n,) the devices on the NUMA nodes, None if all are."""
-        if type_ not in self._near:
-            self._near[type_] = self._find_near(type_)
-        return self._near[type_]
+    def candidates(self, type_: str) -> Bits | None:
+        """(n,) the devices that count, None if all do."""
+        if type_ not in self._candidates:
+            near, demand = self._near(type_), self.demands.get(type_)
+            if demand is not None and demand.selector is not None:
+                selected, _ = self.selected(type_, demand.selector)
+                near = selected if near is None else near & selected
+            self._candidates[type_] = near
+        return self._candidates[type_]
 
-    def _find_near(self, type_: str) -> Bits | None:
+    def selected(self, type_: str, selector: Selector) -> tuple[Bits, Int64]:
+        """Return the devices that a selector selects (n,), and how often such a one is listed (n,)."""
+        numbers, which = np.unique(self.read(self.of(type_).labels_id), return_inverse=True)
+        labels = [
+            NO_LABELS if number < 0 else self.columns.labels.value_of(number) for number in numbers.tolist()
+        ]
+        found = [each.of(selector) for each in labels]
+        sets = np.array([each.bits & _ALL for each in found], np.uint32)
+        return sets[which], np.array([each.listed for each in found], np.int64)[which]
+
+    def least(self, type_: str, demand: Demand) -> Int64 | int:
+        """(n,) how many devices are wanted."""
+        if demand.count is not None:
+            return demand.count
+        if demand.selector is not None:
+            return self.selected(type_, demand.selector)[1]
+        return self.read(self.of(type_).count).astype(np.int64)
+
+    def _near(self, type_: str) -> Bits | None:
         if self.masks is None:
             return None
         layouts = self.read(self.columns.layout_id)
@@ -80,9 +111,9 @@ class ViewArrays:
         return np.array([found & _ALL for found in sets], np.uint32)[groups]
 
     def devices(self, type_: str, column: Column) -> Bits:
-        """(n,) those of a set of devices that are on the NUMA nodes."""
+        """(n,) those of a set of devices that count."""
         found: Bits = self.read(column)
-        limit = self.near(type_)
+        limit = self.candidates(type_)
         return found if limit is None else found & limit
 
     def fitting(self, type_: str, request: Exact) -> Bits:
@@ -111,7 +142,7 @@ class ViewArrays:
         """(n,) the devices in use, see `gpu.used_bits`."""
         of_type = self.of(type_)
         used: Bits = self.read(of_type.used)
-        if self.masks is None:
+        if self.candidates(type_) is None:
             return used
         there = self.devices(type_, of_type.listed)
         return (used & there) | (self.read(of_type.known_used) & ~there)

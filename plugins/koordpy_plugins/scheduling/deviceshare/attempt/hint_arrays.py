@@ -50,7 +50,8 @@ def hint_groups(
         keys, statuses = np.zeros(len(at), np.int64), [SUCCESS]
         others = np.flatnonzero(~groups.serve(which[at], masks))
         if len(others):
-            views, rows = views_of(columns, nodes.by_row().pick(at[others]), masks[others])
+            others_of = nodes.by_row().pick(at[others])
+            views, rows = views_of(columns, others_of, allocation.demands, masks[others])
             answers = allocation.answers(views)
             keys[others], statuses = answers.keys[rows], list(answers.statuses)
         return keys, statuses
@@ -100,7 +101,12 @@ class _Groups:
         """Find the hints of states whose devices are on some NUMA nodes."""
         sets = list(chain.from_iterable(combinations(there, size) for size in range(1, len(there) + 1)))
         masks = [bitmask.of(each) for each in sets]
-        views = ViewArrays(self._columns, np.repeat(states, len(sets)), np.tile(masks, len(states)))
+        views = ViewArrays(
+            self._columns,
+            np.repeat(states, len(sets)),
+            self._allocation.demands,
+            np.tile(masks, len(states)),
+        )
         answers, gpus = self._allocation.choose(views)
         shape = (len(states), len(sets))
         enough = self._enough(views, shape, sets)
@@ -151,7 +157,10 @@ class _Groups:
                 [_counts(self._columns.layouts.value_of(number), type_, sets) for number in numbers.tolist()]
             )[of_state]
             listed = views.read(views.of(type_).count).reshape(shape)
-            wanted = listed if demand.count is None else demand.count
+            wanted = views.least(type_, demand)
+            if demand.count is None:
+                wanted = np.reshape(wanted, shape)
+                lacks |= wanted == 0
             found &= (there == 0) | (there >= wanted)
             lacks |= listed == 0
             if demand.functions is not None:

@@ -138,11 +138,11 @@ def _offers(found: NUMATopologyHints, mask: int) -> bool:
 
 
 def _key_of(requests: Requests) -> Hashable | None:
-    """Return what is equal for equal requests, None for those with selectors of devices.
+    """Return what is equal for equal requests, None for those with a recorded allocation.
 
-    What a selector of virtual functions selects is among the columns of alike nodes.
+    What selectors select is among the columns of alike nodes.
     """
-    if requests.designated_functions or any(hint.selector is not None for hint in requests.hints.values()):
+    if requests.designated_functions:
         return None
     of_hints = (
         (
@@ -150,6 +150,7 @@ def _key_of(requests: Requests) -> Hashable | None:
             hint.strategy,
             hint.exclusive_policy,
             hint.required_topology_scope,
+            hint.selector is not None,
             hint.vf_selector is not None,
         )
         for type_, hint in requests.hints.items()

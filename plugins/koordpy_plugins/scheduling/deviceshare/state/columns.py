@@ -22,6 +22,7 @@ from koordpy.lib import row_groups
 
 from . import partitions
 from .device_amounts import Left
+from .device_labels import DeviceLabels, device_labels
 from .exact import UNIT, Exact, is_zero
 from .free_functions import FreeFunctions, free_functions
 from .gpu_topology import Scope
@@ -101,8 +102,8 @@ class TypeColumns:
     `free` has a column for each resource, with a cell for each minor; it is -1 for devices that are not
     listed, or have nothing left. `listed` are the others, and `total` what they have. `known_used` are the
     devices of which a pod is known to use something, be it 0. `capacity` and `available` have a cell for each
-    resource: the sums of what devices with anything left have, and of what is left of it. `functions_id` is
-    the number of the free virtual functions, -1 if they have none.
+    resource: the sums of what devices with anything left have, and of what is left of it. `labels_id` and
+    `functions_id` are the numbers of the labels and of the free virtual functions, -1 if they have none.
     """
 
     def __init__(self, rows: SharedRows, type_: str) -> None:
@@ -117,6 +118,7 @@ class TypeColumns:
         self.known_used = rows.add_column(dtype=np.uint32)
         self.capacity = rows.add_column(width)
         self.available = rows.add_column(width)
+        self.labels_id = rows.add_column(dtype=np.int32, fill=-1)
         self.functions_id = rows.add_column(dtype=np.int32, fill=-1)
         self.free = {name: rows.add_column(MINORS, fill=-1) for name in self.names}
         self.total = {name: rows.add_column(MINORS) for name in self.names}
@@ -193,6 +195,7 @@ class DeviceColumns(DerivedState):
         self.known = rows.add_column(dtype=np.bool_, fill=False)
         self.types = {type_: TypeColumns(rows, type_) for type_ in NAMES}
         self.functions: Interner[FreeFunctions] = Interner()
+        self.labels: Interner[DeviceLabels] = Interner()
         self.has_tree = rows.add_column(dtype=np.bool_, fill=False)
         self.scopes = rows.add_column(SCOPES, dtype=np.uint32)
         self.levels = rows.add_column(SCOPES, dtype=np.int8)
@@ -263,9 +266,7 @@ class DeviceColumns(DerivedState):
         self.known.values[state] = devices is not None
         for type_, columns in self.types.items():
             columns.write(state, devices or _NO_DEVICES, type_)
-            functions = free_functions(devices or _NO_DEVICES, type_)
-            number = None if functions is None else self.functions.id_of(functions)
-            columns.functions_id.values[state] = -1 if number is None else number
+            self._write_traits(state, devices or _NO_DEVICES, type_)
         node = self._table.node(row)
         labels = node.metadata.labels if node is not None else {}
         devices = devices or _NO_DEVICES
@@ -288,6 +289,15 @@ class DeviceColumns(DerivedState):
             self.types["gpu"].exact.values[state] = False
         return self._rows.settle()
 
+    def _write_traits(self, state: int, devices: NodeDevices, type_: str) -> None:
+        """Write what selectors select of a type."""
+        labels, functions = device_labels(devices, type_), free_functions(devices, type_)
+        for column, number in (
+            (self.types[type_].labels_id, None if labels is None else self.labels.id_of(labels)),
+            (self.types[type_].functions_id, None if functions is None else self.functions.id_of(functions)),
+        ):
+            column.values[state] = -1 if number is None else number
+
     def _table_number(self, index: partitions.PartitionIndex) -> int | None:
         return self.tables.id_of(tuple(sorted(index.items()))) if _is_plain(index) else None
 
@@ -309,8 +319,10 @@ class DeviceColumns(DerivedState):
         for name in ("has_tree", "scopes", "levels", "honors", "is_planned"):
             shown[name] = getattr(self, name).values[state].tolist()
         for type_, columns in self.types.items():
-            number = int(columns.functions_id.values[state])
-            shown[f"{type_}.functions"] = None if number < 0 else self.functions.value_of(number)
+            labels = int(columns.labels_id.values[state])
+            functions = int(columns.functions_id.values[state])
+            shown[f"{type_}.labels"] = None if labels < 0 else self.labels.value_of(labels)
+            shown[f"{type_}.functions"] = None if functions < 0 else self.functions.value_of(functions)
         table, model = int(self.table_id.values[state]), int(self.model_id.values[state])
         shown["table"] = None if table < 0 else self.tables.value_of(table)
         shown["model"] = None if model < 0 else self.models.value_of(model)

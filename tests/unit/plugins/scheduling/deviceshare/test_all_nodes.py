@@ -13,7 +13,7 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface.node_info import each
 
-from .allocation.test_arrays import KINDS, functions
+from .allocation.test_arrays import KINDS, LABELS, functions
 from .clusters import PERCENT, Profile, hint, pod
 from .nodes import card, device, gpu
 
@@ -42,6 +42,11 @@ PODS = {
     "joint function": pod(
         "l", {PERCENT: "100", "koordinator.sh/rdma": "1"}, **jointly(rdma={"vfSelector": {}})
     ),
+    "joint selected": pod(
+        "m",
+        {PERCENT: "100", "koordinator.sh/rdma": "1"},
+        **jointly(gpu={"selector": {"matchLabels": {"a": "b"}}}, rdma={"allocateStrategy": "ApplyForAll"}),
+    ),
     "isolated": pod("i", {PERCENT: "50"}, labels={"koordinator.sh/gpu-isolation-provider": "HAMi-core"}),
 }
 
@@ -55,7 +60,10 @@ def random_cluster(rng: Random) -> Cluster:
         cluster.store(Node).apply(decode(Node, {"metadata": {"name": name, "uid": name, "labels": labels}}))
         if place == 0:
             continue
-        gpus = [gpu(minor, health=rng.random() > 0.2) for minor in range(rng.randrange(5))]
+        gpus = [
+            gpu(minor, health=rng.random() > 0.2, labels=rng.choice(LABELS))
+            for minor in range(rng.randrange(5))
+        ]
         cards = [
             card(minor, vfGroups=[functions(rng, minor, kind) for kind in rng.choice(KINDS)])
             for minor in range(rng.randrange(3))

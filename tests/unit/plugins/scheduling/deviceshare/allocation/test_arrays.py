@@ -58,6 +58,7 @@ SIZES: tuple[dict[str, str], ...] = (
 )
 
 
+LABELS: tuple[dict[str, str], ...] = ({}, {"a": "b"}, {"a": "c"})
 KINDS = ("", "", "a", "ab", "aa", "b")
 """Groups of virtual functions, by the first letter of a label."""
 
@@ -85,13 +86,15 @@ def random_device(rng: Random, name: str) -> Device:
                 {GPU_CORE: "100", RDMA: rng.choice(("0", "1"))},
             )
         )
-        gpus.append(gpu(minor, resources=resources, health=rng.random() < 0.8, topology=place))
+        more = {"topology": place, "labels": rng.choice(LABELS)}
+        gpus.append(gpu(minor, resources=resources, health=rng.random() < 0.8, **more))
     if gpus and rng.random() < 0.2:
         gpus[0]["topology"] = None
     cards = [
         card(
             minor,
             health=rng.random() < 0.8,
+            labels=rng.choice(LABELS),
             vfGroups=[functions(rng, minor, kind) for kind in rng.choice(KINDS)],
         )
         for minor in range(rng.randint(0, 3))
@@ -137,12 +140,15 @@ def random_requests(rng: Random) -> Requests:
             enforces_templates=shared and rng.random() < 0.3,
             templates={"v-m": ("a",), "nvidia-m": ("a", "b")},
         )
+    if wanted is not None and rng.random() < 0.3:
+        hints["gpu"] = DeviceHint(selector=of_labels({"a": "b"}))
     for type_, name in (("rdma", RDMA), ("fpga", FPGA)):
         if rng.random() < (0.5 if type_ == "rdma" else 0.1) or (type_ == "fpga" and not asked):
             asked[type_] = amounts({name: rng.choice(("1", "40", "100", "200"))})
             hints[type_] = DeviceHint(
                 strategy=rng.choice(("", APPLY_FOR_ALL, REQUESTS_AS_COUNT)),
                 exclusive_policy=rng.choice(("", DEVICE_LEVEL)),
+                selector=rng.choice((None, None, None, of_labels({"a": "b"}))),
                 vf_selector=rng.choice((None, None, of_labels({}), of_labels({"type": "a"}))),
             )
     return Requests(asked, wanted, hints)
@@ -175,7 +181,7 @@ def test_arrays_and_allocator_agree_on_devices_of_some_numa_nodes(seed: int) -> 
         requests = random_requests(rng)
         allocation = arrays.allocation_of(requests)
         assert allocation is not None
-        views, which = arrays.views_of(columns, nodes, np.array(masks))
+        views, which = arrays.views_of(columns, nodes, allocation.demands, np.array(masks))
         answers, gpus = allocation.choose(views)
         for at, name, mask in zip(which.tolist(), nodes.names, masks, strict=True):
             devices, node = ledger.node(name), cluster.store(Node).by_key(name)
@@ -279,7 +285,9 @@ def test_what_arrays_cannot_decide_is_left_to_the_allocator() -> None:
     functions = {"rdma": DeviceHint(vf_selector=of_labels({}))}
     assert arrays.feasible(columns, nodes, Requests(cards, hints=functions)) is not None
     some = {"rdma": DeviceHint(selector=of_labels({"a": "b"}))}
-    assert arrays.feasible(columns, nodes, Requests(cards, hints=some)) is None
+    assert arrays.feasible(columns, nodes, Requests(cards, hints=some)) is not None
+    recorded = {"rdma": {0: ("0a0",)}}
+    assert arrays.feasible(columns, nodes, Requests(cards, designated_functions=recorded)) is None
     assert arrays.feasible(columns, nodes, Requests(cards, joint=JointAllocation(("rdma",)))) is None
     assert arrays.feasible(columns, nodes, Requests({"rdma": amounts({RDMA: "500m"})})) is None
     assert arrays.scores(columns, nodes, Requests(cards), Scorer({"a.io/b": 1})) is None
