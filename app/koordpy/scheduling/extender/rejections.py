@@ -8,6 +8,7 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.scheduling.explain.remembered_pod import cut
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.executor import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
@@ -15,6 +16,16 @@ from koordpy.scheduling.preemption.importance import priority_of
 from koordpy.scheduling.toolkit.topology_manager.policy import UNALIGNED, UNSATISFIED
 
 NO_AFFINITY: Final = "node(s) NUMA Topology affinity error"
+"""Reasons of the topology manager name hints only: what they are about goes in front of them, in the words of
+Koordinator's end-to-end tests (`test/e2e/scheduling/nodenumaresource.go`).
+"""
+
+_LONGEST, _MOST_ALIGNED = 512, 64
+"""The characters of such a reason, and how many of them are given.
+
+Eight NUMA nodes have 255 hints, which differ from node to node. kube-scheduler writes all different reasons
+to the pod's condition, where a text of more than a megabyte is too large to be stored.
+"""
 
 
 def unsynced(cluster: Cluster) -> str:
@@ -36,7 +47,8 @@ def not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
 def failures(outcome: FilterOutcome, awaited: str = "") -> tuple[dict[str, str], dict[str, str]]:
     """Rejected nodes with their messages: where kube-scheduler may help by preemption, and others.
 
-    `awaited` is the node on which victims of the pod terminate (`node_awaited`), empty if there is none.
+    Reasons that list hints are cut, and the same for all nodes after some. `awaited` is the node on which
+    victims of the pod terminate (`node_awaited`), empty if there is none.
     """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
@@ -49,20 +61,15 @@ def failures(outcome: FilterOutcome, awaited: str = "") -> tuple[dict[str, str],
         if awaited in unresolvable:
             failed[awaited] = unresolvable.pop(awaited)
         return failed, unresolvable
+    aligned = 0
     for status, names in refused:
         hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        (unresolvable if hopeless else failed).update(dict.fromkeys(names, _told(status)))
+        message = status.message
+        if message.startswith((UNALIGNED, UNSATISFIED)):
+            message = cut(f"{NO_AFFINITY}: {message}", _LONGEST) if aligned < _MOST_ALIGNED else NO_AFFINITY
+            aligned += 1
+        (unresolvable if hopeless else failed).update(dict.fromkeys(names, message))
     return failed, unresolvable
-
-
-def _told(status: Status) -> str:
-    """Return the message of a rejection.
-
-    Reasons of the topology manager name hints only: what they are about goes in front of them, in the words
-    of Koordinator's end-to-end tests (`test/e2e/scheduling/nodenumaresource.go`).
-    """
-    message = status.message
-    return f"{NO_AFFINITY}: {message}" if message.startswith((UNALIGNED, UNSATISFIED)) else message
 
 
 def node_awaited(pod: Pod, nodes: NodeTable) -> str:

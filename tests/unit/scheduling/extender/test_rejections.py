@@ -5,9 +5,10 @@ import pytest
 
 from koordpy.api.core import Pod
 from koordpy.api.scheme import decode
-from koordpy.scheduling.extender.rejections import failures, node_awaited
+from koordpy.scheduling.extender.rejections import NO_AFFINITY, failures, node_awaited
 from koordpy.scheduling.interface.outcome import FilterOutcome, Refusals
 from koordpy.scheduling.interface.status import Status, Verdict
+from koordpy.scheduling.toolkit.topology_manager.policy import UNALIGNED
 
 from ..worlds import node, pod, pod_document, world
 
@@ -71,3 +72,15 @@ def test_messages_say_what_reasons_of_the_topology_manager_are_about(reason: str
     found = FilterOutcome(nodes, ~refused)
     found.refusals.append(Refusals("P", np.array([0]), Verdict.reject(refused, reason)))
     assert failures(found) == ({"a": f"node(s) NUMA Topology affinity error: {reason}"}, {})
+
+
+def test_hints_of_many_numa_nodes_are_cut() -> None:
+    nodes = world([node(f"n{at}") for at in range(200)]).nodes.all()
+    lists = [f"{UNALIGNED} cpu prefer [{at:08b}] among [{'11111111 ' * 255}]" for at in range(200)]
+    verdict = Verdict.of([Status.unschedulable(text) for text in lists])
+    refusals = Refusals("NodeNUMAResource", np.arange(200), verdict)
+    failed, _ = failures(FilterOutcome(nodes, np.zeros(200, np.bool_), [refusals]))
+    assert len(failed) == 200
+    assert all(text.startswith(NO_AFFINITY) for text in failed.values())
+    assert sum(map(len, set(failed.values()))) < 40_000
+    assert "cpu prefer [00000001] among" in failed["n1"]
