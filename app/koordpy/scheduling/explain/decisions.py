@@ -23,12 +23,13 @@ from koordpy.api.output_model import OutputModel
 from koordpy.api.reservation_annotations import allocated_name
 from koordpy.api.reserve_pod import is_reserve_pod, reservation_name_of
 from koordpy.lib.byte_budget import ByteBudget
+from koordpy.lib.cut import cut
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.status import Status
 
 from .explained import Best, NodeScore, Rejected, Rejection, rejected, rejections
-from .remembered_pod import POD_FACTOR, cut, remembered
+from .remembered_pod import POD_FACTOR, remembered
 
 log = logging.getLogger(__name__)
 

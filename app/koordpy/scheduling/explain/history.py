@@ -17,10 +17,11 @@ from koordpy.api.core import Pod
 from koordpy.api.meta import Condition, format_micro_time, parse_time
 from koordpy.api.output_model import OutputModel
 from koordpy.lib.byte_budget import ByteBudget
+from koordpy.lib.cut import cut
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome
 
-from .remembered_pod import cut, remembered
+from .remembered_pod import remembered
 
 MAX_BYTES = 24 << 20
 """The budget of all lives."""

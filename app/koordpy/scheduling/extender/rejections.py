@@ -8,7 +8,7 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet, NodeTable
-from koordpy.scheduling.explain.remembered_pod import cut
+from koordpy.lib.cut import cut
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.executor import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
@@ -57,7 +57,7 @@ def failures(outcome: FilterOutcome, awaited: str = "") -> tuple[dict[str, str],
     refused: Iterable[tuple[Status, Sequence[str]]] = outcome.failed()
     if not outcome.prefilter.is_success:
         # Whatever pods kube-scheduler evicts from one node, the pod would be rejected again.
-        unresolvable = dict.fromkeys(outcome.nodes.names, outcome.prefilter.message)
+        unresolvable = dict.fromkeys(outcome.nodes.names, cut(outcome.prefilter.message))
         if awaited in unresolvable:
             failed[awaited] = unresolvable.pop(awaited)
         return failed, unresolvable

@@ -74,3 +74,12 @@ def test_the_text_counts_nodes_by_reason_in_the_order_of_the_text() -> None:
     assert fit_error(3, {"a": 3}, post_filter="preemption: no.") == (
         "0/3 nodes are available: 3 a. preemption: no."
     )
+
+
+def test_reasons_that_differ_from_node_to_node_are_cut() -> None:
+    text = fit_error(
+        500, {f"reason {number} {'x' * 5_000}": 1 for number in range(500)}, post_filter="No victims."
+    )
+    assert len(text) < 20_000
+    assert text.startswith("0/500 nodes are available: 1 reason 0 xxx")
+    assert text.endswith("characters). No victims.")
