@@ -42,6 +42,9 @@ SCOPES: Final = 2 * MINORS + 1
 MISSING: Final = 1 << 62
 """In a row of free amounts, a resource that a device does not have, and that no request exceeds."""
 
+_MOST_FUNCTIONS: Final = 4096
+"""Which cards have free virtual functions changes with every pod: eight cards make 256 cases."""
+
 _MOST_OF_A_GROUP: Final = 12
 """Which of the best of more partitions comes first depends on how they are sorted."""
 
@@ -194,7 +197,7 @@ class DeviceColumns(DerivedState):
         rows = self._rows = SharedRows()
         self.known = rows.add_column(dtype=np.bool_, fill=False)
         self.types = {type_: TypeColumns(rows, type_) for type_ in NAMES}
-        self.functions: Interner[FreeFunctions] = Interner()
+        self.functions: Interner[FreeFunctions] = Interner(_MOST_FUNCTIONS)
         self.labels: Interner[DeviceLabels] = Interner()
         self.has_tree = rows.add_column(dtype=np.bool_, fill=False)
         self.scopes = rows.add_column(SCOPES, dtype=np.uint32)
