@@ -1,9 +1,8 @@
 """Which nodes can give a pod its devices, and how they score: for all nodes at once.
 
 The answers are those of `allocator` for pods without recorded allocations, and for Filter without joint
-allocation, on nodes without reservations and preemption. Nodes whose devices are in the
-same state are considered once. States that the columns cannot hold exactly are named, so that the allocator
-decides them.
+allocation, on nodes without reservations and preemption. Nodes whose devices are in the same state are
+considered once. States that the columns cannot hold exactly are named, so that the allocator decides them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -113,7 +112,7 @@ class Allocation:
             refuse(none, reasons.no_devices(type_))
         for type_, demand in self.demands.items():
             if demand.functions is not None:
-                refuse(~views.with_functions(type_, demand.functions)[1], reasons.no_virtual_functions(type_))
+                refuse(~views.with_functions(type_)[1], reasons.no_virtual_functions(type_))
         for type_, demand in self.demands.items():
             if type_ == GPU and gpus is not None:
                 for refused, status in gpus.refusals():
@@ -128,7 +127,7 @@ def _too_few(views: ViewArrays, type_: str, demand: Demand) -> Bool:
     of_type = views.of(type_)
     fitting = views.fitting(type_, demand.exact) & views.devices(type_, of_type.free_at_all)
     if demand.functions is not None:
-        fitting &= views.with_functions(type_, demand.functions)[0]
+        fitting &= views.with_functions(type_)[0]
     return np.asarray(np.bitwise_count(fitting) < np.maximum(views.least(type_, demand), 1), np.bool_)
 
 
@@ -152,9 +151,9 @@ def visible_columns(
         found.append(views.fitting(type_, demand.exact))
         found += [views.read(column) for column in (*sets, of_type.count)]
         if demand.selector is not None:
-            found += views.selected(type_, demand.selector)
+            found += views.selected(type_)
         if demand.functions is not None:
-            found += views.with_functions(type_, demand.functions)
+            found += views.with_functions(type_)
     if GPU in demands and requests.gpu is not None:
         found += [views.read(column) for column in (columns.table_id, columns.honors)]
         if requests.gpu.enforces_templates:

@@ -6,7 +6,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from koordpy.api.label_selector import Selector
 from koordpy.cluster.columns import Column
 from koordpy.lib.row_groups import group
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
@@ -46,6 +45,8 @@ class ViewArrays:
         self.known: Bool = self.read(columns.known)
         """(n,) whether any device of a node is known."""
         self._candidates: dict[str, Bits | None] = {}
+        self._selected: dict[str, tuple[Bits, Int64]] = {}
+        self._functions: dict[str, tuple[Bits, Bool]] = {}
 
     def __len__(self) -> int:
         return len(self.states)
@@ -76,27 +77,42 @@ class ViewArrays:
         if type_ not in self._candidates:
             near, demand = self._near(type_), self.demands.get(type_)
             if demand is not None and demand.selector is not None:
-                selected, _ = self.selected(type_, demand.selector)
+                selected, _ = self.selected(type_)
                 near = selected if near is None else near & selected
             self._candidates[type_] = near
         return self._candidates[type_]
 
-    def selected(self, type_: str, selector: Selector) -> tuple[Bits, Int64]:
-        """Return the devices that a selector selects (n,), and how often such a one is listed (n,)."""
-        numbers, which = np.unique(self.read(self.of(type_).labels_id), return_inverse=True)
-        labels = [
-            NO_LABELS if number < 0 else self.columns.labels.value_of(number) for number in numbers.tolist()
-        ]
-        found = [each.of(selector) for each in labels]
-        sets = np.array([each.bits & _ALL for each in found], np.uint32)
-        return sets[which], np.array([each.listed for each in found], np.int64)[which]
+    def selected(self, type_: str) -> tuple[Bits, Int64]:
+        """Return the devices that the selector of a demand selects (n,), and how many are listed (n,)."""
+        if type_ not in self._selected:
+            selector = self.demands[type_].selector
+            assert selector is not None
+            numbers, which = np.unique(self.read(self.of(type_).labels_id), return_inverse=True)
+            known = self.columns.labels
+            found = [(known.value_of(at) if at >= 0 else NO_LABELS).of(selector) for at in numbers.tolist()]
+            sets = np.array([each.bits & _ALL for each in found], np.uint32)
+            listed = np.array([each.listed for each in found], np.int64)
+            self._selected[type_] = sets[which], listed[which]
+        return self._selected[type_]
+
+    def with_functions(self, type_: str) -> tuple[Bits, Bool]:
+        """Return the devices that can give a function of a demand (n,), and whether any have some (n,)."""
+        if type_ not in self._functions:
+            selector = self.demands[type_].functions
+            assert selector is not None
+            numbers, which = np.unique(self.read(self.of(type_).functions_id), return_inverse=True)
+            known = self.columns.functions
+            found = [known.value_of(at) if at >= 0 else NO_FUNCTIONS for at in numbers.tolist()]
+            sets = np.array([each.of(selector) & _ALL for each in found], np.uint32)
+            self._functions[type_] = sets[which], np.array([each.has_any for each in found], np.bool_)[which]
+        return self._functions[type_]
 
     def least(self, type_: str, demand: Demand) -> Int64 | int:
         """(n,) how many devices are wanted."""
         if demand.count is not None:
             return demand.count
         if demand.selector is not None:
-            return self.selected(type_, demand.selector)[1]
+            return self.selected(type_)[1]
         return self.read(self.of(type_).count).astype(np.int64)
 
     def _near(self, type_: str) -> Bits | None:
@@ -127,16 +143,6 @@ class ViewArrays:
         packed: Bits = np.packbits(fits, axis=1, bitorder="little").view(_SET)[:, 0].astype(np.uint32)
         packed &= self.read(of_type.listed)
         return packed
-
-    def with_functions(self, type_: str, selector: Selector) -> tuple[Bits, Bool]:
-        """Return the devices that can give a virtual function (n,), and whether any device has some (n,)."""
-        numbers, which = np.unique(self.read(self.of(type_).functions_id), return_inverse=True)
-        known = [
-            NO_FUNCTIONS if number < 0 else self.columns.functions.value_of(number)
-            for number in numbers.tolist()
-        ]
-        sets = np.array([functions.of(selector) & _ALL for functions in known], np.uint32)
-        return sets[which], np.array([functions.has_any for functions in known], np.bool_)[which]
 
     def used(self, type_: str) -> Bits:
         """(n,) the devices in use, see `gpu.used_bits`."""

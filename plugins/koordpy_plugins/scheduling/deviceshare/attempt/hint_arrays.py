@@ -164,7 +164,7 @@ class _Groups:
             found &= (there == 0) | (there >= wanted)
             lacks |= listed == 0
             if demand.functions is not None:
-                lacks |= ~views.with_functions(type_, demand.functions)[1].reshape(shape)
+                lacks |= ~views.with_functions(type_)[1].reshape(shape)
         return found | lacks
 
 

@@ -42,7 +42,7 @@ SCOPES: Final = 2 * MINORS + 1
 MISSING: Final = 1 << 62
 """In a row of free amounts, a resource that a device does not have, and that no request exceeds."""
 
-_MOST_FUNCTIONS: Final = 4096
+_MOST_FUNCTIONS: Final = 1024
 """Which cards have free virtual functions changes with every pod: eight cards make 256 cases."""
 
 _MOST_OF_A_GROUP: Final = 12

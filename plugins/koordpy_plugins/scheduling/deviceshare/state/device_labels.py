@@ -7,8 +7,11 @@ from koordpy.api.label_selector import Selector
 from .minors import bits_of
 from .node_devices import NodeDevices
 
-_MOST_LABELS: Final = 256
-"""Of all devices of a node: the values are kept."""
+_MOST_BYTES: Final = 32 << 10
+"""Of a value, by estimate: values are kept as long as the process lives."""
+
+
+Labels = tuple[tuple[str, str], ...]
 
 
 class Selected(NamedTuple):
@@ -21,7 +24,7 @@ class Selected(NamedTuple):
 class DeviceLabels(NamedTuple):
     """The minors and labels of the devices of one type, as the Device lists them."""
 
-    devices: tuple[tuple[int, tuple[tuple[str, str], ...]], ...]
+    devices: tuple[tuple[int, Labels], ...]
 
     def of(self, selector: Selector) -> Selected:
         """Return what a selector selects."""
@@ -33,8 +36,12 @@ NO_LABELS: Final = DeviceLabels(())
 
 
 def device_labels(devices: NodeDevices, type_: str) -> DeviceLabels | None:
-    """Return the labels of a node's devices; None if there are too many."""
+    """Return the labels of a node's devices; None if they are too large."""
     infos = devices.infos.get(type_, ())
-    if sum(len(info.labels) for info in infos) > _MOST_LABELS:
-        return None
-    return DeviceLabels(tuple((info.minor or 0, tuple(info.labels.items())) for info in infos))
+    found = tuple((info.minor or 0, tuple(info.labels.items())) for info in infos)
+    return DeviceLabels(found) if sum(bytes_of(labels) for _, labels in found) <= _MOST_BYTES else None
+
+
+def bytes_of(labels: Labels) -> int:
+    """Estimate the memory of the labels of one device or group."""
+    return 150 + sum(150 + len(key) + len(value) for key, value in labels)

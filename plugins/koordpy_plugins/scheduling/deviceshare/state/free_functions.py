@@ -4,13 +4,12 @@ from typing import Final, NamedTuple
 
 from koordpy.api.label_selector import Selector
 
+from .device_labels import Labels, bytes_of
 from .minors import bits_of
 from .node_devices import NodeDevices
 
-_MOST_LABELS: Final = 256
-"""Of all groups of a node: the values are kept."""
-
-Labels = tuple[tuple[str, str], ...]
+_MOST_BYTES: Final = 32 << 10
+"""Of a value, by estimate: values are kept as long as the process lives."""
 
 
 class FreeFunctions(NamedTuple):
@@ -33,7 +32,7 @@ NO_FUNCTIONS: Final = FreeFunctions(False, ())
 
 
 def free_functions(devices: NodeDevices, type_: str) -> FreeFunctions | None:
-    """Return the free virtual functions of a node's devices; None if they have too many labels."""
+    """Return the free virtual functions of a node's devices; None if these are too large."""
     infos = devices.infos.get(type_, ())
     if not any(info.vf_groups for info in infos):
         return NO_FUNCTIONS
@@ -41,13 +40,13 @@ def free_functions(devices: NodeDevices, type_: str) -> FreeFunctions | None:
     found = []
     for minor, info in {info.minor or 0: info for info in infos}.items():  # the last one counts
         of_minor = taken.get(minor, ())
-        free = [
-            tuple(group.labels.items())
+        free = {
+            tuple(group.labels.items()): None  # equal groups once
             for group in info.vf_groups
             if any(function.bus_id not in of_minor for function in group.vfs)
-        ]
+        }
         if free:
             found.append((minor, tuple(free)))
-    if sum(len(labels) for _, free in found for labels in free) > _MOST_LABELS:
+    if sum(100 + sum(map(bytes_of, free)) for _, free in found) > _MOST_BYTES:
         return None
     return FreeFunctions(True, tuple(found))
