@@ -7,6 +7,7 @@ Source: Koordinator, `pkg/scheduler/frameworkext/topologymanager` (`policy_*.go`
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from operator import itemgetter
 from typing import Final
 
@@ -71,6 +72,53 @@ UNSATISFIED: Final = "Unsatisfied NUMA"
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What reasons say of the hints of one provider.
+
+    `lacking` are reasons, one for each resource that no NUMA nodes can satisfy; `offered` has a text for each
+    of the others for which there are hints.
+    """
+
+    lacking: Sequence[str]
+    offered: Sequence[str]
+
+
+def told(provider: ProviderHints) -> Told:
+    """Return what reasons say of hints."""
+    lacking, offered = [], []
+    for resource, hints in sorted(provider.items(), key=itemgetter(0)):
+        if hints:
+            possible = [hint for hint in hints if not hint.unsatisfied]
+            preferred = [bitmask.text(hint.affinity) for hint in possible if hint.preferred]
+            among = [bitmask.text(hint.affinity) for hint in possible]
+            offered.append(offer(resource, preferred, among))
+        elif hints is not None:
+            lacking.append(lack(resource))
+    return Told(lacking, offered)
+
+
+def offer(resource: str, preferred: Iterable[str], among: Iterable[str]) -> str:
+    """Return what reasons say of a resource with hints, by the texts of masks."""
+    return f"{resource} prefer [{' '.join(preferred)}] among [{' '.join(among)}]"
+
+
+def lack(resource: str) -> str:
+    """Return the reason for a resource that no NUMA nodes can satisfy."""
+    return f"{UNSATISFIED} {resource}"
+
+
+def rejection(policy: NUMATopologyPolicy, providers: Iterable[Told]) -> tuple[str, ...]:
+    """Return why a policy rejects the hints of providers."""
+    all_told = list(providers)
+    lacking = tuple(chain.from_iterable(each.lacking for each in all_told))
+    if lacking:
+        return lacking
+    offered = sorted(chain.from_iterable(each.offered for each in all_told))
+    separator = "," if policy is NUMATopologyPolicy.SINGLE_NUMA_NODE else " & "
+    return (f"{UNALIGNED} {separator.join(offered)}",)
+
+
+@dataclass(frozen=True, slots=True)
 class Merged:
     """The merged hint, whether the policy admits it, and why not."""
 
@@ -96,13 +144,14 @@ def merge_hints(
         return Merged(NUMATopologyHint(None))
     everything = bitmask.of(numa_nodes)
     offered = [provider or {} for provider in providers]
-    lists, reasons = _flatten(offered)
+    lists = list(chain.from_iterable(map(_lists, offered)))
     if policy is NUMATopologyPolicy.BEST_EFFORT:
         best = merge(everything, lists, exclusive.allows)
         return Merged(NUMATopologyHint(everything) if best.unsatisfied else best)
     single = policy is NUMATopologyPolicy.SINGLE_NUMA_NODE
-    if reasons:
-        return Merged(NUMATopologyHint(None if single else everything), False, reasons)
+    if any(hints is _NOWHERE for hints in lists):
+        nothing = NUMATopologyHint(None if single else everything)
+        return Merged(nothing, False, rejection(policy, map(told, offered)))
     if single:
         lists = [_single(hints) for hints in lists]
     best = merge(everything, lists, exclusive.allows, only_preferred=for_admission)
@@ -110,44 +159,19 @@ def merge_hints(
         best = NUMATopologyHint(None, best.preferred)
     if best.preferred:
         return Merged(best)
-    aligned = ("," if single else " & ").join(_summaries(offered))
-    return Merged(best, False, (f"{UNALIGNED} {aligned}",))
+    return Merged(best, False, rejection(policy, map(told, offered)))
 
 
-def _flatten(providers: Iterable[ProviderHints]) -> tuple[list[Hints], tuple[str, ...]]:
-    """Return one list of hints per resource, and what cannot be satisfied."""
-    lists: list[Hints] = []
-    reasons: list[str] = []
-    for provider in providers:
-        if not provider:
-            lists.append(_ANYWHERE)
-        for resource, hints in sorted(provider.items(), key=itemgetter(0)):
-            if hints is None:
-                lists.append(_ANYWHERE)
-            elif not hints:
-                lists.append(_NOWHERE)
-                reasons.append(f"{UNSATISFIED} {resource}")
-            else:
-                lists.append(hints)
-    return lists, tuple(reasons)
+def _lists(provider: ProviderHints) -> list[Hints]:
+    """Return a list of hints for each resource of a provider, which is one that suits all if it has none."""
+    if not provider:
+        return [_ANYWHERE]
+    found = [hints for _, hints in sorted(provider.items(), key=itemgetter(0))]
+    return [_ANYWHERE if hints is None else hints or _NOWHERE for hints in found]
 
 
 _ANYWHERE = (NUMATopologyHint(None, preferred=True),)
 _NOWHERE = (NUMATopologyHint(None, unsatisfied=True),)
-
-
-def _summaries(providers: Iterable[ProviderHints]) -> list[str]:
-    """Return a line about each resource that has hints, sorted."""
-    return sorted(
-        _summary(resource, hints) for provider in providers for resource, hints in provider.items() if hints
-    )
-
-
-def _summary(resource: str, hints: Hints) -> str:
-    possible = [hint for hint in hints if not hint.unsatisfied]
-    preferred = " ".join(bitmask.text(hint.affinity) for hint in possible if hint.preferred)
-    among = " ".join(bitmask.text(hint.affinity) for hint in possible)
-    return f"{resource} prefer [{preferred}] among [{among}]"
 
 
 def _single(hints: Hints) -> list[NUMATopologyHint]:

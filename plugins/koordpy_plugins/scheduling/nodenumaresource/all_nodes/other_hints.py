@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from koordpy.cluster.columns import Bool, Int64
 from koordpy.lib.row_groups import group
 from koordpy.scheduling.interface import NUMAHintGroups, NUMATopologyHint, NUMATopologyHints
 from koordpy.scheduling.interface.status import Status
-from koordpy.scheduling.toolkit.topology_manager.policy import ProviderHints
+from koordpy.scheduling.toolkit.topology_manager.policy import Told, told
 
 Statuses = dict[Status, int]
 """Statuses, in order, with their keys: 0, 1, 2..."""
@@ -155,13 +156,19 @@ class OtherHints:
             preferred = [before and now for before, now in zip(preferred, served, strict=True)]
         return _Offer(preferred, scores)
 
-    def with_own(self, at: int, own: ProviderHints) -> list[ProviderHints]:
-        """Return the hints of all providers for a node, in the profile's order."""
-        found: list[ProviderHints] = [
-            each.distinct[int(each.which[at])][0] for each in self._groups.providers
+    def told(self, at: int, own: Told) -> list[Told]:
+        """Return what reasons say of the hints of all providers for a node, in the profile's order."""
+        found = [
+            of_groups[int(each.which[at])]
+            for each, of_groups in zip(self._groups.providers, self._told, strict=True)
         ]
         found.insert(self._groups.place, own)
         return found
+
+    @cached_property
+    def _told(self) -> list[list[Told]]:
+        """What reasons say of the distinct hints of each provider."""
+        return [[told(hints) for hints, _ in each.distinct] for each in self._groups.providers]
 
     def check(self, masks: Int64, keys: Int64, statuses: Statuses) -> None:
         """Refuse nodes on which a provider refuses the affinity: set their keys.

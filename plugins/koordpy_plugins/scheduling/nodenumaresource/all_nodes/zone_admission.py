@@ -2,11 +2,10 @@
 
 Restricted and SingleNUMANode admit a pod if there is a set of NUMA nodes that is preferred for each of its
 resources: of these the smallest wins, and among equally large ones the order of the sets and their scores
-decide (`topology_manager.merge`). Arrays find it for all nodes. The topology manager itself says why nodes
-are refused, once for all nodes with the same hints.
+decide (`topology_manager.merge`). Arrays find it for all nodes. Why nodes are refused is written once for all
+that have the same hints.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,20 +13,15 @@ import numpy as np
 
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.lib.row_groups import group
-from koordpy.scheduling.interface import NUMATopologyHint
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 from koordpy.scheduling.toolkit.topology_manager.affinities import ANY
 from koordpy.scheduling.toolkit.topology_manager.policy import (
-    Exclusive,
-    NumaNodeStatus,
     NumaTopologyExclusive,
     NUMATopologyPolicy,
-    ProviderHints,
-    merge_hints,
+    rejection,
 )
 
-from ..hints import hints_of
 from ..scorer import Scorer
 from ..state.columns import NUMA_POLICIES
 from .other_hints import OtherHints, Statuses, key_of
@@ -175,7 +169,7 @@ class ZoneAdmission:
             [self._sets.serving(arrays, tried, offered) for tried in self._sets.by_size()], axis=1
         )
         packed = np.packbits(serving, axis=1).reshape(-1, len(refused))
-        columns = (self._holding.policy, *self._statuses(), *self._offered, self._others.kinds)
+        columns = (self._holding.policy, *self._offered, self._others.kinds)
         groups, first = group([*(column[refused] for column in columns), *packed], len(refused))
         of_group = []
         for at in first.tolist():
@@ -187,27 +181,8 @@ class ZoneAdmission:
         """Return why a node is refused on which sets serve resources or not (names, sets)."""
         policy = NUMATopologyPolicy(NUMA_POLICIES[int(self._holding.policy[at])])
         is_restricted = policy is NUMATopologyPolicy.RESTRICTED
-        own: Mapping[str, Sequence[NUMATopologyHint]] = {
-            name: hints_of(
-                [(self._sets.numbers[place], 0) for place in np.flatnonzero(serves).tolist()],
-                is_restricted=is_restricted,
-            )
-            for name, serves, offered in zip(
-                self._sets.names, serving, self._offered[:, at].tolist(), strict=True
-            )
-            if offered
-        }
-        offers: list[ProviderHints] = self._others.with_own(at, own)
-        shared, single = (int(masks[at]) for masks in self._statuses())
-        statuses = [_status(node, single, shared) for node in range(len(self._sets.zones))]
-        exclusive = Exclusive(self._exclusive, statuses)
-        return merge_hints(policy, self._sets.zones, offers, exclusive, for_admission=True).reasons
-
-
-def _status(node: int, single: int, shared: int) -> NumaNodeStatus:
-    if shared >> node & 1:
-        return NumaNodeStatus.SHARED
-    return NumaNodeStatus.SINGLE if single >> node & 1 else NumaNodeStatus.IDLE
+        own = self._sets.told(serving, self._offered[:, at], is_restricted=is_restricted)
+        return rejection(policy, self._others.told(at, own))
 
 
 def has_amounts(arrays: ZoneArrays) -> Bool:

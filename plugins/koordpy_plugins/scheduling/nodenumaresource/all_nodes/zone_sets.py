@@ -1,7 +1,8 @@
 """The sets of a machine's NUMA nodes, and which of them serve a pod, on many such machines at once."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations
+from functools import cached_property
+from itertools import chain, combinations, compress
 from math import comb
 from typing import Final
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.scheduling.toolkit.topology_manager import bitmask
+from koordpy.scheduling.toolkit.topology_manager.policy import Told, lack, offer
 
 from ..hints import Hints, hints_of
 from ..scorer import Scorer
@@ -82,6 +84,22 @@ class ZoneSets:
         step = max(_CELLS // (len(masks) * nodes), 1)
         for begin in range(0, masks.shape[1], step):
             yield begin, masks[:, begin : begin + step]
+
+    def told(self, serving: Bool, offered: Bool, *, is_restricted: bool) -> Told:
+        """Return what reasons say of the hints of a node, on which sets serve a resource (names, sets)."""
+        lacking, texts = [], []
+        for name, serves, is_there in zip(self.names, serving, offered.tolist(), strict=True):
+            among = list(compress(self._texts, serves.tolist()))
+            if among:
+                fewest = next(int(here.sum()) for tried in self.by_size() if (here := serves[tried]).any())
+                texts.append(offer(name, among if is_restricted else among[:fewest], among))
+            elif is_there:
+                lacking.append(lack(name))
+        return Told(lacking, texts)
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [bitmask.text(number) for number in self.numbers]
 
     def hints(self, arrays: ZoneArrays, scorer: Scorer, *, is_restricted: bool) -> Hints:
         """Return what `hints.topology_hints` returns for the only node of arrays."""
