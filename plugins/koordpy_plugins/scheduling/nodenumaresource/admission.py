@@ -18,7 +18,6 @@ from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE, 
 from koordpy.scheduling.toolkit.topology_manager.policy import Exclusive, NUMATopologyPolicy
 
 from .allocation.allocate import allocate_from_node
-from .allocation.cpu_sets import InvalidTopology
 from .attempt import node_policies, pod_state
 from .cases import Case, Cases
 from .hints import NoHints, topology_hints
@@ -26,6 +25,7 @@ from .reservations.allocate import allocate_reusable
 from .reservations.reusable import reusable_on
 from .scorer import Scorer
 from .state.node_allocation import NodeAllocation
+from .topology.cpu_topology import InvalidTopology
 
 MISSING_NUMA_RESOURCES: Final = "node(s) missing NUMA resources"
 INSUFFICIENT_NUMA_RESOURCES: Final = "node(s) Insufficient NUMA Node resources"

@@ -23,7 +23,6 @@ from koordpy.scheduling.toolkit.topology_manager.policy import NUMATopologyPolic
 
 from .admission import Admission
 from .allocation.allocate import Allocated, allocate_from_node
-from .allocation.cpu_sets import INVALID_TOPOLOGY
 from .attempt.pod_state import PodState
 from .cases import Case
 from .cpus.accumulator import NOT_ENOUGH
@@ -32,6 +31,7 @@ from .reservations.allocate import allocate_nominated
 from .reservations.reusable import reusable_on
 from .state.ledger import CPULedger
 from .state.pod_allocation import PodAllocation
+from .topology.cpu_topology import INVALID_TOPOLOGY
 
 _NO_CPUS: Final[frozenset[int]] = frozenset()
 _NOTHING: Final = ResourceStatus().text()

@@ -17,13 +17,13 @@ from koordpy.scheduling.toolkit.topology_manager.manager import affinity_of
 from koordpy.scheduling.toolkit.topology_manager.policy import NUMATopologyPolicy
 
 from .admission import Admission, try_out
-from .allocation.cpu_sets import INVALID_TOPOLOGY
 from .attempt.node_policies import POLICY_MISMATCH
 from .cases import Case
 from .commit import Commit
 from .cpus import policies
 from .reservations.allocate import allocate_reusable
 from .reservations.reusable import reusable_on
+from .topology.cpu_topology import INVALID_TOPOLOGY
 
 NOT_ALIGNED: Final = "node(s) requested cpus not multiple cpus per core"
 POLICY_CONFLICT: Final = "node(s) cpu bind policy conflicts with pod's required cpu bind policy"

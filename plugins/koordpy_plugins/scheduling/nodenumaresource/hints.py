@@ -15,7 +15,7 @@ from koordpy.scheduling.interface import NUMATopologyHint, shared_hint
 from koordpy.scheduling.toolkit.topology_manager import bitmask
 from koordpy.scheduling.toolkit.topology_manager.policy import NUMATopologyPolicy
 
-from .allocation.allocate import NO_NUMA_NODES, allocate_from_node, trim
+from .allocation.allocate import NO_NUMA_NODES, allocate_from_node
 from .allocation.request import Offer, Request
 from .attempt.preemptible import NUMAResources, sum_up
 from .reservations.allocate import allocate_reusable
@@ -79,10 +79,7 @@ def _available(request: Request, reusable: NodeReusable) -> Mapping[int, Amounts
             resources = each.resources_with(resources)
             preemptible = each.cpus_with(preemptible)
     remained = reusable.matched_remained_cpus
-    offer = request.made_by(Offer(resources, remained, (remained, preemptible)))
-    available = request.held.available_numa_resources(request.options, resources)[0]
-    trim(available, request, offer)
-    return available
+    return request.made_by(Offer(request, resources, remained, (remained, preemptible))).amounts
 
 
 def _lacking(zones: Mapping[int, Amounts], available: Mapping[int, Amounts]) -> dict[str, int]:

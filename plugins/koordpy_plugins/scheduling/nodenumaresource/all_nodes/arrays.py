@@ -17,7 +17,6 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 
-from ..allocation.cpu_sets import INVALID_TOPOLOGY
 from ..attempt.node_policies import POLICY_MISMATCH
 from ..attempt.pod_state import NOT_WHOLE_CPUS, PodState
 from ..cpus import policies
@@ -26,6 +25,7 @@ from ..filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLI
 from ..hints import Hints
 from ..scorer import Scorer, amounts_of
 from ..state.columns import LARGEST, NUMA_POLICIES, CPUColumns, CPURows
+from ..topology.cpu_topology import INVALID_TOPOLOGY
 from .numa_policies import AskOthers, Demands, NUMAArrays
 from .other_hints import Statuses, key_of
 from .scores import of_nodes, scores

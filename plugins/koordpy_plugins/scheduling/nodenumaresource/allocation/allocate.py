@@ -6,8 +6,6 @@ Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/resource_manager.go
 
 from typing import Final
 
-from koordpy.api.extension import CPU
-from koordpy.api.quantity import Quantity
 from koordpy.api.resource_list import Quantities
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.toolkit.topology_manager import bitmask
@@ -16,7 +14,8 @@ from ..attempt.preemptible import NUMAResources, sum_up
 from ..cpus import policies
 from ..cpus.accumulator import NOT_ENOUGH, NotEnoughCPUs
 from ..state.pod_allocation import PodAllocation
-from .cpu_sets import InvalidTopology, allocate_cpus, available_cpus
+from ..topology.cpu_topology import InvalidTopology
+from .cpu_sets import allocate_cpus
 from .distribution import distribute
 from .request import Offer, Request
 
@@ -45,14 +44,10 @@ def allocate(request: Request, offer: Offer) -> Allocated:
 
 
 def _numa_shares(request: Request, offer: Offer, mask: int) -> tuple[dict[int, Quantities], Status]:
-    options = request.options
-    if not options.numa_resources:
+    if not request.options.numa_resources:
         return {}, Status.unresolvable(NO_NUMA_NODES)
-    available = offer.required
-    if not available:
-        available = request.held.available_numa_resources(options, offer.reusable)[0]
     try:
-        trim(available, request, offer)
+        available = offer.amounts
     except InvalidTopology as error:
         return {}, Status.unresolvable(str(error))
     shares, short = distribute(
@@ -76,26 +71,6 @@ def _whole_cpus(request: Request) -> int:
     return 1
 
 
-def trim(available: dict[int, Quantities], request: Request, offer: Offer) -> None:
-    """Reduce the available cpu of NUMA nodes, in place, to the CPUs that the required bind policy allows.
-
-    Raises InvalidTopology.
-    """
-    if not request.is_required:
-        return
-    cpus, _, topology = available_cpus(request, offer)
-    for node, amounts in available.items():
-        cpu = amounts.get(CPU)
-        if cpu is None or cpu.is_zero:
-            continue
-        count = 0
-        if topology is not None:
-            on_node = cpus & topology.cpus_of_node(node)
-            count = len(policies.filter_by_required(topology, on_node, request.bind_policy))
-        if count * 1000 < cpu.milli_value():
-            amounts[CPU] = Quantity.of_milli(count * 1000, cpu.format)
-
-
 def allocate_from_node(
     request: Request, owners_use: NUMAResources, *, designated_with: frozenset[int] | None = None
 ) -> Allocated:
@@ -106,11 +81,14 @@ def allocate_from_node(
     """
     if designated_with is not None and request.state.designated is not None:
         return _allocate_designated(request, designated_with)
-    reusable, preemptible = dict(owners_use), frozenset[int]()
-    if request.preemptible is not None and request.preemptible.node is not None:
-        reusable = request.preemptible.node.resources_with(reusable)
-        preemptible = request.preemptible.node.cpus_with(preemptible)
-    return allocate(request, Offer(reusable, frozenset(), (preemptible,)))
+    offer = request.offers.get(None)
+    if offer is None:
+        reusable, preemptible = dict(owners_use), frozenset[int]()
+        if request.preemptible is not None and request.preemptible.node is not None:
+            reusable = request.preemptible.node.resources_with(reusable)
+            preemptible = request.preemptible.node.cpus_with(preemptible)
+        offer = request.offers[None] = Offer(request, reusable, given_back=(preemptible,))
+    return allocate(request, offer)
 
 
 def _allocate_designated(request: Request, lent: frozenset[int]) -> Allocated:
@@ -132,7 +110,9 @@ def _allocate_designated(request: Request, lent: frozenset[int]) -> Allocated:
         reusable = request.preemptible.node.resources_with(sum_up(reusable))
         preemptible = request.preemptible.node.cpus_with(preemptible)
     required = designated.numa_resources
-    found, status = allocate(request, Offer(reusable, designated.cpus, (lent, preemptible), required))
+    found, status = allocate(
+        request, Offer(request, reusable, designated.cpus, (lent, preemptible), required)
+    )
     if found is not None and found.cpus != designated.cpus:
         return None, Status.unschedulable(NOT_ENOUGH)
     return found, status

@@ -4,42 +4,15 @@ Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/resource_manager.go
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from koordpy.api.extension import CPU
 from koordpy.api.quantity import ZERO
 from koordpy.api.resource_amounts import Amounts
 
 from ..cpus import policies
-from ..cpus.accumulator import NOT_ENOUGH, AllocatedCPU, NotEnoughCPUs
+from ..cpus.accumulator import NOT_ENOUGH, NotEnoughCPUs
 from ..cpus.preferred import take_preferred
-from ..topology.cpu_topology import CPUTopology
 from .request import Offer, Request
-
-INVALID_TOPOLOGY: Final = "node(s) invalid CPU Topology"
-
-
-class InvalidTopology(Exception):
-    """The CPUs of the node are not known."""
-
-    def __init__(self) -> None:
-        super().__init__(INVALID_TOPOLOGY)
-
-
-def available_cpus(
-    request: Request, offer: Offer
-) -> tuple[frozenset[int], Mapping[int, AllocatedCPU], CPUTopology | None]:
-    """Return the CPUs that a pod can get by an offer, how allocated ones count, and the CPU topology.
-
-    Without a topology there are none; raises InvalidTopology for one without CPUs.
-    """
-    topology = request.options.cpu_topology
-    if topology is None:
-        return frozenset(), {}, None
-    if not topology.is_valid:
-        raise InvalidTopology
-    available, allocated = request.held.available_cpus(request.options, *offer.given_back)
-    return available, allocated, topology
 
 
 def allocate_cpus(request: Request, offer: Offer, shares: Mapping[int, Amounts]) -> frozenset[int]:
@@ -47,11 +20,10 @@ def allocate_cpus(request: Request, offer: Offer, shares: Mapping[int, Amounts])
 
     Raises NotEnoughCPUs and InvalidTopology.
     """
-    available, allocated, topology = available_cpus(request, offer)
+    topology = offer.topology
     if topology is None:
         raise NotEnoughCPUs(NOT_ENOUGH)
-    if request.is_required:
-        available = policies.filter_by_required(topology, available, request.bind_policy)
+    available, allocated = offer.suitable_cpus, offer.allocated_cpus
     if len(available) < request.num_cpus:
         raise NotEnoughCPUs(NOT_ENOUGH)
 

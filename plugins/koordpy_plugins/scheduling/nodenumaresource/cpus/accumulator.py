@@ -190,17 +190,7 @@ class _Free:
         """Return by NUMA node the CPUs of wholly free cores."""
         cpus = self._outside_exclusive_nodes() if filtered else self.cpus
         groups = self._whole_cores(cpus, self.topology.node_of)
-        socket_of, sign = self.topology.socket_of, self._sign
-        in_socket = Counter(map(socket_of.__getitem__, cpus))
-        order = sorted(
-            groups,
-            key=lambda node: (
-                sign * len(groups[node]),
-                sign * in_socket[socket_of[groups[node][0]]],
-                node,
-            ),
-        )
-        return [groups[node] for node in order]
+        return [groups[node] for node in self._ordered_nodes(groups, cpus)]
 
     def cores_in_socket(self) -> list[list[int]]:
         """Return by socket the CPUs of wholly free cores."""
@@ -210,41 +200,21 @@ class _Free:
     def _whole_cores(self, cpus: list[int], of: Mapping[int, int]) -> dict[int, list[int]]:
         """Return by NUMA node or socket the CPUs of wholly free cores, those with few pods first."""
         groups: dict[int, list[int]] = {}
-        size = self.topology.cpus_per_core
-        for core in self._ordered_cores(self._by_core(cpus)):
-            if len(core) == size:
-                groups.setdefault(of[core[0]], []).extend(core)
+        cores = list(map(sorted, self.topology.whole_cores(frozenset(cpus))))
+        refs, core_of = self._core_refs(), self.topology.core_of
+        if refs is not None:
+            cores.sort(key=lambda core: refs[core_of[core[0]]])
+        for core in cores:
+            groups.setdefault(of[core[0]], []).extend(core)
         return groups
-
-    def _by_core(self, cpus: list[int]) -> dict[int, list[int]]:
-        cores: dict[int, list[int]] = {}
-        core_of = self.topology.core_of
-        for cpu in cpus:
-            cores.setdefault(core_of[cpu], []).append(cpu)
-        return cores
-
-    def _ordered_cores(self, cores: dict[int, list[int]]) -> list[list[int]]:
-        refs = self._core_refs()
-        if refs is None:
-            return [cores[core] for core in sorted(cores)]
-        return [cores[core] for core in sorted(cores, key=lambda core: (refs[core], core))]
 
     # --- single CPUs -----------------------------------------------------------------------------
 
     def cpus_in_node(self, filtered: bool) -> list[list[int]]:
         """Return by NUMA node the CPUs; if filtered only the first of each core."""
-        node_of, socket_of, sign = self.topology.node_of, self.topology.socket_of, self._sign
         cpus = self._outside_exclusive_cores(self._outside_exclusive_nodes()) if filtered else self.cpus
-        in_socket = Counter(map(socket_of.__getitem__, cpus))
-        groups = self._grouped(cpus, node_of)
-        order = sorted(
-            groups,
-            key=lambda node: (
-                sign * len(groups[node]),
-                sign * in_socket[socket_of[groups[node][0]]],
-                node,
-            ),
-        )
+        groups = self._grouped(cpus, self.topology.node_of)
+        order = self._ordered_nodes(groups, cpus)
         return [self._first_of_cores(groups[node]) if filtered else groups[node] for node in order]
 
     def cpus_in_socket(self, filtered: bool) -> list[list[int]]:
@@ -278,6 +248,25 @@ class _Free:
             )
 
         return [cpu for core in sorted(cores, key=order) for cpu in self._by_refs(cores[core])]
+
+    def _by_core(self, cpus: list[int]) -> dict[int, list[int]]:
+        cores: dict[int, list[int]] = {}
+        core_of = self.topology.core_of
+        for cpu in cpus:
+            cores.setdefault(core_of[cpu], []).append(cpu)
+        return cores
+
+    def _ordered_nodes(self, groups: Mapping[int, list[int]], cpus: Iterable[int]) -> list[int]:
+        """Return the NUMA nodes of groups by their length, then by how many of the CPUs their socket has."""
+        if len(groups) < 2:
+            return list(groups)
+        socket_of, sign = self.topology.socket_of, self._sign
+        in_socket = Counter(map(socket_of.__getitem__, cpus))
+
+        def order(node: int) -> tuple[int, ...]:
+            return sign * len(groups[node]), sign * in_socket[socket_of[groups[node][0]]], node
+
+        return sorted(groups, key=order)
 
     def _grouped(self, cpus: list[int], of: Mapping[int, int]) -> dict[int, list[int]]:
         groups: dict[int, list[int]] = {}

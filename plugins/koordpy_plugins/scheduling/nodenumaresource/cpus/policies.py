@@ -4,7 +4,6 @@ Source: Koordinator, `apis/extension/numa_aware.go`, and
 `pkg/scheduler/plugins/nodenumaresource/resource_manager.go`.
 """
 
-from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
@@ -41,13 +40,11 @@ def filter_by_required(topology: CPUTopology, cpus: Collection[int], policy: str
     """
     if policy not in (FULL_PCPUS, SPREAD_BY_PCPUS):
         return frozenset(cpus)
-    known = topology.cpu_ids.intersection(cpus)
+    if policy == FULL_PCPUS:
+        return frozenset().union(*topology.whole_cores(frozenset(cpus)))
     core_of = topology.core_of
-    if policy == SPREAD_BY_PCPUS:
-        return frozenset({core_of[cpu]: cpu for cpu in sorted(known, reverse=True)}.values())
-    counts = Counter(map(core_of.__getitem__, known))
-    whole = topology.cpus_per_core
-    return frozenset([cpu for cpu in known if counts[core_of[cpu]] == whole])
+    known = topology.cpu_ids.intersection(cpus)
+    return frozenset({core_of[cpu]: cpu for cpu in sorted(known, reverse=True)}.values())
 
 
 def satisfies_required(topology: CPUTopology, cpus: Collection[int], policy: str) -> bool:

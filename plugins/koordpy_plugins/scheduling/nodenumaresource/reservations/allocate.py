@@ -68,7 +68,7 @@ class _Attempt:
 
     def allocate_from(self, uid: str, item: Reusable) -> bool:
         """Allocate from an item; return whether that is done."""
-        offer = self._offer(item)
+        offer = self._offer(uid, item)
         policy = item.info.policy
         if policy in (_DEFAULT, ALIGNED):
             self.result, status = allocate(self.request, offer)
@@ -78,8 +78,17 @@ class _Attempt:
         self.request.made_by(offer)
         return False
 
-    def _offer(self, item: Reusable) -> Offer:
-        """Return what is free and what remains of the item; CPUs of all matched reservations."""
+    def _offer(self, uid: str, item: Reusable) -> Offer:
+        """Return the offer of an item, made once if nothing of it is trimmed."""
+        if item.info.policy == RESTRICTED:
+            return self._made(item)
+        offers = self.request.offers
+        if uid not in offers:
+            offers[uid] = self._made(item)
+        return offers[uid]
+
+    def _made(self, item: Reusable) -> Offer:
+        """Offer what is free and what remains of the item; CPUs of all matched reservations."""
         resources: NUMAResources = self.reusable.owners_use
         preemptible = _NO_CPUS
         of_node, of_item = _node_part(self.request), _reservation_part(self.request, item)
@@ -91,7 +100,7 @@ class _Attempt:
             resources = of_item.resources_with(resources)
             preemptible = of_item.cpus_with(preemptible)
         preferred = self.reusable.matched_cpus | item.remained_cpus
-        return Offer(resources, preferred, (preferred, preemptible))
+        return Offer(self.request, resources, preferred, (preferred, preemptible))
 
     def _allocate_within(self, item: Reusable) -> bool:
         """Allocate from a Restricted item alone."""
@@ -105,9 +114,8 @@ class _Attempt:
             required = {node: dict(amounts) for node, amounts in of_item.resources_with(required).items()}
             freed = item.allocatable_cpus & of_item.cpus_with(_NO_CPUS)
             preemptible, preferred, reserved = preemptible | freed, preferred | freed, reserved | freed
-        offer = Offer(
-            request.offer.reusable, preferred, (preferred, preemptible), None if is_taken_over else required
-        )
+        within = None if is_taken_over else required
+        offer = Offer(request, request.offer.reusable, preferred, (preferred, preemptible), within)
         request.made_by(offer)
         if request.bind and request.num_cpus > len(reserved):
             return self._noted(Status.unschedulable(NOT_ENOUGH))
@@ -138,7 +146,7 @@ def _allocate_from_all(request: Request, reusable: NodeReusable, items: Mapping[
         if of_item is not None:
             resources = of_item.resources_with(resources)
             preemptible |= item.allocatable_cpus & of_item.cpus_with(_NO_CPUS)
-    return allocate(request, Offer(resources, preferred, (preferred, preemptible)))
+    return allocate(request, Offer(request, resources, preferred, (preferred, preemptible)))
 
 
 def allocate_nominated(request: Request, reusable: NodeReusable, nominated: str | None) -> Allocated:

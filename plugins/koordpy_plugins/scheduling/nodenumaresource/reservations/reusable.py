@@ -5,6 +5,7 @@ Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/reservation.go`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from koordpy.api.core import Pod
@@ -39,7 +40,7 @@ class Reusable:
     remained: dict[int, Quantities] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeReusable:
     """All that is reusable on a node, in the order of the reservations, with its sums.
 
@@ -76,7 +77,7 @@ class NodeReusable:
             _NO_CPUS.union(*(item.allocated_cpus for item in items)),
         )
 
-    @property
+    @cached_property
     def owners_use(self) -> dict[int, Amounts]:
         """What pods have of reservations: it counts twice in what is allocated."""
         return sum_up(self.unmatched_used, self.matched_allocated)

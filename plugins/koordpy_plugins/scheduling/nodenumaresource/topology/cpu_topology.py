@@ -14,7 +14,16 @@ from koordpy.lib.bounded_cache import cached
 MOST_CPUS: Final = cpuset.LAST_OF_RANGE + 1
 """CPUs have smaller ids: a pod's annotation with others could not be read again."""
 
+INVALID_TOPOLOGY: Final = "node(s) invalid CPU Topology"
+
 _MOST_TEXT: Final = 1 << 20
+
+
+class InvalidTopology(Exception):
+    """The CPUs of a node are not known."""
+
+    def __init__(self) -> None:
+        super().__init__(INVALID_TOPOLOGY)
 
 
 class CPU(NamedTuple):
@@ -43,6 +52,7 @@ class CPUTopology:
     """
 
     __slots__ = (
+        "_equal_cores",
         "_of_node",
         "_of_socket",
         "core_of",
@@ -83,12 +93,13 @@ class CPUTopology:
         self._of_node = _sets(self.node_of)
         self._of_socket = _sets(self.socket_of)
         self.nodes: tuple[int, ...] = tuple(self._of_node)
+        self._equal_cores = all(len(cpus) == self.cpus_per_core for cpus in self.cpus_by_core.values())
         self.is_regular = self._is_regular()
         """Whether cores have equally many CPUs, and no core or NUMA node is part of two others."""
 
     def _is_regular(self) -> bool:
         return (
-            all(len(cpus) == self.cpus_per_core for cpus in self.cpus_by_core.values())
+            self._equal_cores
             and all(len({self.node_of[cpu] for cpu in cpus}) == 1 for cpus in self.cpus_by_core.values())
             and all(len({self.socket_of[cpu] for cpu in cpus}) == 1 for cpus in self._of_node.values())
         )
@@ -100,6 +111,13 @@ class CPUTopology:
     def cpus_of_socket(self, socket: int) -> frozenset[int]:
         """Return the CPUs of a socket."""
         return self._of_socket.get(socket, _NO_CPUS)
+
+    def whole_cores(self, cpus: frozenset[int]) -> list[frozenset[int]]:
+        """Return the cores, ascending, of which as many CPUs as a core has are among some: these CPUs."""
+        cores = self.cpus_by_core.values()
+        if self._equal_cores:
+            return [core for core in cores if core <= cpus]
+        return [there for core in cores if 0 < len(there := core & cpus) == self.cpus_per_core]
 
     def count_by_node(self, cpus: Iterable[int]) -> Counter[int]:
         """Return how many of some CPUs, all of the topology, each NUMA node has."""

@@ -9,16 +9,17 @@ from koordpy.scheduling.explain.device_causes import device_causes
 from koordpy.scheduling.toolkit.topology_manager.policy import UNALIGNED, UNSATISFIED
 from koordpy.testing.objects import pod
 from koordpy_plugins.scheduling.nodenumaresource import admission, filter
-from koordpy_plugins.scheduling.nodenumaresource.allocation import allocate, cpu_sets
+from koordpy_plugins.scheduling.nodenumaresource.allocation import allocate
 from koordpy_plugins.scheduling.nodenumaresource.attempt import node_policies, pod_state
 from koordpy_plugins.scheduling.nodenumaresource.cpus import accumulator, policies
 from koordpy_plugins.scheduling.nodenumaresource.reservations.allocate import OUTSIDE_NUMA_SCOPE
+from koordpy_plugins.scheduling.nodenumaresource.topology import cpu_topology
 
 REASONS = (
     node_policies.POLICY_MISMATCH,
     pod_state.NOT_WHOLE_CPUS,
     pod_state.TOO_MANY_CPUS,
-    cpu_sets.INVALID_TOPOLOGY,
+    cpu_topology.INVALID_TOPOLOGY,
     filter.NOT_ALIGNED,
     filter.POLICY_CONFLICT,
     filter.INVALID_RATIO,
