@@ -38,12 +38,14 @@ class Restoring:
         matched: Iterable[ReservationInfo],
         unmatched: Iterable[ReservationInfo],
     ) -> RestoredNode | None:
-        """Restore what reservations of a node hold; None if no devices of the node are known."""
+        """Restore what reservations of a node hold; None if they hold no devices, as most do."""
         held_by = self._held_by(node_name)
         if held_by is None:
             return None
-        found = RestoredNode.of(of_reservations(matched, held_by), of_reservations(unmatched, held_by))
-        return self._keep(state, node_name, found)
+        for_pod, others = of_reservations(matched, held_by), of_reservations(unmatched, held_by)
+        if not (for_pod or others):
+            return None
+        return self._keep(state, node_name, RestoredNode.of(for_pod, others))
 
     def pods(
         self, state: CycleState, node_name: str, info: ReservationInfo, pods: Sequence[Pod]

@@ -11,6 +11,7 @@ from koordpy.api.reservation import Reservation
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED
 
 from ...reservation.scenes import reservation
 from ..clusters import NODE, PERCENT, Profile, cluster_of, minors, pod
@@ -63,3 +64,22 @@ def test_with_other_policies_owners_get_gpus_of_the_node_too(policy: str) -> Non
 @pytest.mark.parametrize("policy", ["", "Aligned", "Restricted"])
 def test_no_policy_gives_more_than_the_node_has(policy: str) -> None:
     assert allocated(policy, "400") is None
+
+
+def test_a_reservation_without_devices_leaves_nothing_to_look_at_node_by_node() -> None:
+    profile = Profile(cluster_of(3))
+    made = reservation("r", NODE)
+    profile.cluster.store(Reservation).apply(made)
+    owner, state = pod("p", {PERCENT: "100"}), CycleState()
+    assert profile.plugin.pre_restore_reservation(state, owner).is_success
+    found, status = profile.plugin.restore_reservation(
+        state, owner, [ReservationInfo(made)], [], profile.node()
+    )
+    assert status.is_success
+    assert found is None
+    restored = state.read(RESTORED)
+    assert restored is not None
+    assert not restored.nodes
+    _, status = profile.plugin.pre_filter(state, owner, profile.cluster.nodes.all())
+    assert status.is_success
+    assert profile.plugin.filter(state, owner, profile.node()).is_success
