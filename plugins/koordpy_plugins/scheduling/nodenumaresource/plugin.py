@@ -56,6 +56,7 @@ from .admission import Admission
 from .all_nodes.arrays import Arrays
 from .all_nodes.other_hints import HintGroups, ProviderGroups
 from .all_nodes.plain import PlainNodes
+from .all_nodes.special import Special
 from .args import NodeNUMAResourceArgs
 from .attempt import pod_state
 from .attempt.pod_state import POD_STATE, PodState
@@ -200,9 +201,10 @@ class NodeNUMAResource(
         return filtered.verdict(lambda at: self._filter_one(state, found, pod, NodeInfo(nodes, at)))
 
     @staticmethod
-    def _special(state: CycleState, found: PodState) -> set[str]:
+    def _special(state: CycleState, found: PodState) -> Special:
         """Return the nodes on which the attempt sees more than what is allocated."""
-        return {*(state.read(RESTORED) or ()), *found.preemptible}
+        restored = state.read(RESTORED)
+        return Special.of({} if restored is None else restored, found.preemptible)
 
     def _other_hints(self, state: CycleState, pod: Pod, nodes: NodeSet) -> HintGroups | None:
         """Return what other providers have for nodes; None if each node must be asked about by itself."""
@@ -318,7 +320,7 @@ class NodeNUMAResource(
     def _score_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Int64:
         special = self._special(state, found)
         if is_ignored_by(pod):
-            special.update(nodes.names)
+            special = Special(nodes.names)
         scores, alone = self._arrays.score(state, found, nodes, special)
         for at in np.flatnonzero(alone).tolist():
             node = NodeInfo(nodes, at)
@@ -332,7 +334,8 @@ class NodeNUMAResource(
     ) -> tuple[Mapping[str, Sequence[NUMATopologyHint] | None], Status]:
         """Return the sets of NUMA nodes that can serve the pod."""
         found, status = pod_state.read(state)
-        if status.is_success and found.designated is None and node.name not in self._special(state, found):
+        is_special = node.name in (state.read(RESTORED) or ()) or node.name in found.preemptible
+        if status.is_success and found.designated is None and not is_special:
             known = self._arrays.hints(found, node.alone().nodes)
             if known is not None:
                 return known, SUCCESS

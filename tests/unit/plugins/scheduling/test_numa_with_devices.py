@@ -12,6 +12,8 @@ from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.device import Device
 from koordpy.api.device_allocations import DeviceAllocation
+from koordpy.api.quantity import parse
+from koordpy.api.resource_amounts import Amounts
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.framework.framework import Framework
@@ -37,6 +39,22 @@ WHOLE = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "1
 PLACE = st.sampled_from([0, 0, 0, 1, 1, 1, 2, 3, -1, None])
 USED = st.sampled_from([0, 0, 0, 30, 100])
 CARD = st.tuples(PLACE, USED, st.sampled_from([True, True, True, True, False]))
+OWNERS_USE = st.sampled_from(
+    [
+        {0: {"cpu": "2", "memory": "1Gi"}},
+        {0: {"cpu": "4", "memory": "8Gi"}, 1: {"cpu": "1", "memory": "8Gi"}},
+        {1: {"memory": "3Gi"}, 2: {"cpu": "2500m", "memory": "8Gi"}},
+    ]
+) | st.dictionaries(
+    st.sampled_from([0, 0, 1, 1, 3, 70]),
+    st.dictionaries(
+        st.sampled_from(["cpu", "cpu", "memory", "memory", "example.com/odd"]),
+        st.sampled_from(["0", "1", "2", "2500m", "1Gi", "3Gi", "1500u", "-1"]),
+        max_size=2,
+    ),
+    max_size=2,
+)
+"""What pods have of reservations that do not match, by NUMA node."""
 DEVICES = st.fixed_dictionaries(
     {
         "device": st.sampled_from([True] * 6 + [False]),
@@ -46,6 +64,7 @@ DEVICES = st.fixed_dictionaries(
         "model": st.sampled_from(["", "", "H100", "A"]),
         "planned": st.sampled_from([False, False, True]),
         "special": st.sampled_from(["", "", "", "reservation", "devices", "preemption"]),
+        "used": OWNERS_USE,
     }
 )
 NODES = st.tuples(zones.NODES, DEVICES)
@@ -101,7 +120,8 @@ STRICT_DEVICES = st.fixed_dictionaries(
         ),
         "model": st.just(""),
         "planned": st.just(False),
-        "special": st.just(""),
+        "special": st.sampled_from(["", "", "reservation"]),
+        "used": OWNERS_USE,
     }
 )
 PLAIN_POD = {
@@ -173,6 +193,10 @@ def pod_of(asks: dict[str, Any], devices: dict[str, Any]) -> Pod:
     return pod
 
 
+def quantities(used: dict[int, dict[str, str]]) -> dict[int, Amounts]:
+    return {node: {name: parse(amount) for name, amount in of_node.items()} for node, of_node in used.items()}
+
+
 class World:
     """A cluster, and a profile with both plugins in either order."""
 
@@ -203,7 +227,14 @@ class World:
         marked: dict[str, set[str]] = {}
         for at, (_, shape) in enumerate(self.shapes):
             marked.setdefault(shape["special"], set()).add(f"n{at}")
-        state.write(CPUS_RESTORED, {name: NodeReusable() for name in marked.get("reservation", ())})
+        state.write(
+            CPUS_RESTORED,
+            {
+                f"n{at}": NodeReusable(unmatched_used=quantities(shape["used"]))
+                for at, (_, shape) in enumerate(self.shapes)
+                if shape["special"] == "reservation"
+            },
+        )
         twice = {"gpu": {0: amounts(WHOLE)}}
         restored = {name: RestoredNode(unmatched_used=twice) for name in marked.get("devices", ())}
         state.write(DEVICES_RESTORED, Restored(False, restored))
@@ -238,7 +269,13 @@ def test_all_nodes_at_once_answer_as_one_by_one(
 @settings(max_examples=80)
 @given(
     st.lists(st.tuples(STRICT_ZONES, STRICT_DEVICES), min_size=2, max_size=6),
-    st.fixed_dictionaries({**PLAIN_POD, "cpu": st.sampled_from(["2", "4", "8"])}),
+    st.fixed_dictionaries(
+        {
+            **PLAIN_POD,
+            "cpu": st.sampled_from(["2", "4", "8"]),
+            "memory": st.sampled_from(["1Gi", "10Gi", "16Gi"]),
+        }
+    ),
     st.fixed_dictionaries(
         {
             **dict.fromkeys(("strategy", "scope", "partition"), st.just("")),
@@ -283,8 +320,9 @@ def agree(shapes: list[Any], asks: dict[str, Any], wants: dict[str, Any], *, dev
 
 @pytest.mark.parametrize("numa", ["", "BestEffort", "Restricted", "SingleNUMANode"])
 @pytest.mark.parametrize("joint", [None, "", "SamePCIe"])
+@pytest.mark.parametrize("special", ["", "reservation"])
 def test_no_regular_node_is_evaluated_by_itself(
-    numa: str, joint: str | None, monkeypatch: pytest.MonkeyPatch
+    numa: str, joint: str | None, special: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zone = {"cpu": "8", "memory": "16Gi", "held_cpus": [0], "held_memory": 2}
     of_zones = {
@@ -293,7 +331,7 @@ def test_no_regular_node_is_evaluated_by_itself(
     }  # fmt: skip
     of_devices = {
         "device": True, "gpus": [(0, 0, True)] * 8, "regular": True, "cards": [(0, 0, True)] * 4,
-        "model": "", "planned": False, "special": "",
+        "model": "", "planned": False, "special": special, "used": {0: {"cpu": "2", "memory": "1Gi"}},
     }  # fmt: skip
     asks = {
         "cpu": "4", "memory": "1Gi", "qos": "LSR", "required": "", "exclusive": "", "numa": "", "alone": ""

@@ -1,11 +1,11 @@
 """Filter and Score of all nodes at once, where arrays give exactly what evaluating a node by itself does.
 
-Nodes on which the attempt sees more than what is allocated (reservations, preemption) are evaluated one by
-one, and so are nodes with a NUMA policy where other plugins have hints for one node only. `numa_policies`
-finds the NUMA nodes where a policy holds.
+Some nodes are evaluated one by one, such as those with matched reservations (`special`), and those with a
+NUMA policy where other plugins have hints for one node only. `numa_policies` finds the NUMA nodes where a
+policy holds.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ from ..topology.cpu_topology import INVALID_TOPOLOGY
 from .numa_policies import AskOthers, Demands, NUMAArrays
 from .other_hints import Statuses, key_of
 from .scores import of_nodes, scores
+from .special import Special
 from .zone_arrays import REQUIRED, amplified
 
 REFUSALS: Final = (
@@ -78,13 +79,13 @@ class Arrays:
         state: CycleState,
         pod: PodState,
         nodes: NodeSet,
-        special: Collection[str],
+        special: Special,
         ask: AskOthers,
     ) -> Filtered:
-        """Filter nodes for a pod without a designated allocation; `special` nodes are evaluated alone."""
+        """Filter nodes for a pod without a designated allocation."""
         if pod.milli_cpu > LARGEST:
             return Filtered(np.zeros(len(nodes), np.int64), {SUCCESS: 0}, np.ones(len(nodes), np.bool_))
-        rows = self._columns.of(nodes)
+        rows, unknown = special.lend(self._columns.of(nodes), nodes)
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
         unreadable, irregular, invalid, conflict, unaligned = _obstacles(pod, rows, bind, required)
@@ -98,13 +99,12 @@ class Arrays:
         keys = np.select(checks, (1, 2, 3, 4, 5, 4, 6, 7, 8), 0).astype(np.int64)
         undecided = (keys == 0) & (merged != _NONE) & (merged != _BEST_EFFORT)
         alone = ~rows.flag("exact") | (undecided & ~_is_readable(rows, required, merged))
-        if special:
-            alone |= np.array([name in special for name in nodes.names], np.bool_)
+        alone |= unknown | special.are_alone(nodes)
         statuses = {status: key for key, status in enumerate(REFUSALS)}
         here = np.flatnonzero(undecided & ~alone)
         if len(here):
             demands = Demands(merged[here], bind[here], required[here])
-            admitted = self._numa.filter(state, pod, _pick(nodes, here), demands, ask)
+            admitted = self._numa.filter(state, pod, _pick(nodes, here), rows.pick(here), demands, ask)
             alone[here] = admitted.alone
             keys[here] = np.array([key_of(status, statuses) for status in admitted.statuses])[admitted.keys]
         return Filtered(keys, statuses, alone)
@@ -134,16 +134,14 @@ class Arrays:
         lacks: Bool = wanted > allocatable - requested - more
         return lacks
 
-    def score(
-        self, state: CycleState, pod: PodState, nodes: NodeSet, special: Collection[str]
-    ) -> tuple[Int64, Bool]:
+    def score(self, state: CycleState, pod: PodState, nodes: NodeSet, special: Special) -> tuple[Int64, Bool]:
         """Return (n,) scores, and which nodes must be scored by themselves instead.
 
-        `special` nodes with a NUMA policy are among these.
+        Special nodes with a NUMA policy may be among these.
         """
         if pod.milli_cpu > LARGEST:
             return np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
-        rows = self._columns.of(nodes)
+        rows, unknown = special.lend(self._columns.of(nodes), nodes)
         merged, _ = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
         alone = (
@@ -162,13 +160,12 @@ class Arrays:
         cores = np.maximum(rows.number("cpus_per_core"), 1)
         unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & (np.int64(pod.num_cpus) % cores != 0)
         alone |= has_numa & (~_is_readable(rows, required, merged) | conflict | (bind & unaligned))
-        if special:
-            alone |= has_numa & np.array([name in special for name in nodes.names], np.bool_)
+        alone |= has_numa & (unknown | special.are_alone(nodes))
         here = np.flatnonzero(has_numa & ~alone)
         if not len(here):
             return found, alone
         demands = Demands(merged[here], bind[here], required[here])
-        found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), demands)
+        found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), rows.pick(here), demands)
         return found, alone
 
     def _of_nodes(self, pod: PodState, nodes: NodeSet, bind: Bool) -> Int64:

@@ -25,7 +25,7 @@ from ..attempt.node_policies import exclusive_of
 from ..attempt.pod_state import PodState
 from ..hints import Hints
 from ..scorer import Scorer
-from ..state.columns import NUMA_POLICIES, CPUColumns
+from ..state.columns import NUMA_POLICIES, CPUColumns, CPURows
 from .other_hints import HintGroups, OtherHints, Statuses, key_of
 from .scores import of_nodes, scores
 from .zone_admission import Holding, ZoneAdmission, has_amounts
@@ -69,21 +69,28 @@ class NUMAArrays:
     # --- Filter ----------------------------------------------------------------------------------
 
     def filter(
-        self, state: CycleState, pod: PodState, nodes: NodeSet, demands: Demands, ask: AskOthers
+        self,
+        state: CycleState,
+        pod: PodState,
+        nodes: NodeSet,
+        rows: CPURows,
+        demands: Demands,
+        ask: AskOthers,
     ) -> Admission:
-        """Admit a pod to nodes, and store the affinities."""
+        """Admit a pod to nodes, of which there are columns, and store the affinities."""
         wanted, store = whole_amounts(pod.requests), state.read(AFFINITY_STORE)
         result = Admission(np.zeros(len(nodes), np.int64), {SUCCESS: 0}, np.ones(len(nodes), np.bool_))
         if wanted is None or store is None:
             return result
-        is_open = self._is_open(state, store, pod, nodes)
+        is_open = _is_open(state, store, pod, nodes, rows)
         groups = ask(nodes) if is_open.any() else None
         if groups is None:
             return result
         is_open &= ~groups.unknown
-        some = _Some(nodes, demands, groups, np.arange(len(nodes))).pick(np.flatnonzero(is_open))
+        everything = _Some(nodes, rows, demands, groups, np.arange(len(nodes)))
+        some = everything.pick(np.flatnonzero(is_open))
         masks, scores = np.full(len(nodes), ANY), np.zeros(len(nodes), np.int64)
-        zones = self._columns.of(some.nodes).number("zones").astype(np.int64)
+        zones = some.rows.number("zones").astype(np.int64)
         for mask in np.unique(zones).tolist():
             if 0 < mask.bit_count() <= MOST_ZONES:
                 here = _refuse(some.pick(np.flatnonzero(zones == mask)), result)
@@ -96,21 +103,13 @@ class NUMAArrays:
             pod.admitted_at.mark(admitted)
         return result
 
-    def _is_open(self, state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet) -> Bool:
-        """(n,) which nodes arrays can decide."""
-        rows = self._columns.of(nodes)
-        is_open = rows.is_countable & ~_known(state, store, pod, nodes)
-        if exclusive_of(pod) is NumaTopologyExclusive.REQUIRED:
-            is_open &= rows.flag("is_valid")
-        return is_open
-
     def _admit(
         self, pod: PodState, some: "_Some", mask: int, result: Admission, found: tuple[Int64, Int64]
     ) -> None:
         """Admit the pod to nodes with the NUMA nodes of a mask."""
         wanted = whole_amounts(pod.requests)
         assert wanted is not None
-        rows, demands = self._columns.of(some.nodes), some.demands
+        rows, demands = some.rows, some.demands
         arrays = ZoneArrays(rows, pod, wanted, demands.bind, demands.required)
         sets = ZoneSets(tuple(bitmask.bits(mask)), wanted)
         others = OtherHints(some.groups, sets.numbers, len(arrays))
@@ -140,30 +139,31 @@ class NUMAArrays:
 
     # --- Score -----------------------------------------------------------------------------------
 
-    def score(self, state: CycleState, pod: PodState, nodes: NodeSet, demands: Demands) -> tuple[Int64, Bool]:
+    def score(
+        self, state: CycleState, pod: PodState, nodes: NodeSet, rows: CPURows, demands: Demands
+    ) -> tuple[Int64, Bool]:
         """Return (n,) scores, and which nodes must be scored by themselves instead."""
         wanted, store = whole_amounts(pod.requests), state.read(AFFINITY_STORE)
         found, alone = np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
         if wanted is None:
             return found, alone
-        is_open = self._columns.of(nodes).is_countable
+        is_open = rows.is_countable
         masks = np.full(len(nodes), ANY) if store is None else store.masks(nodes)[1]
         for mask in np.unique(masks[is_open]).tolist():
             here = np.flatnonzero(is_open & (masks == mask))
             if mask == 0:
                 continue
             chosen = demands.pick(here)
-            some = nodes.pick(here)
-            arrays = ZoneArrays(self._columns.of(some), pod, wanted, chosen.bind, chosen.required)
+            of_some = rows.pick(here)
+            arrays = ZoneArrays(of_some, pod, wanted, chosen.bind, chosen.required)
             if mask != ANY and mask >> arrays.width:
                 continue
-            found[here] = self._scores(some, arrays, mask)
+            found[here] = self._scores(nodes.pick(here), of_some, arrays, mask)
             alone[here] = False
         return found, alone
 
-    def _scores(self, nodes: NodeSet, arrays: ZoneArrays, mask: int) -> Int64:
+    def _scores(self, nodes: NodeSet, rows: CPURows, arrays: ZoneArrays, mask: int) -> Int64:
         """(n,) scores on the NUMA nodes of a mask, 0 where these do not serve the pod."""
-        rows = self._columns.of(nodes)
         if mask == ANY:
             fits, used = arrays.has_cpus(), np.zeros(len(nodes), np.int64)
         else:
@@ -187,9 +187,10 @@ class NUMAArrays:
 
 @dataclass(frozen=True, slots=True)
 class _Some:
-    """Some of the nodes, what is demanded there, and their indexes among all."""
+    """Some of the nodes, their columns, what is demanded there, and their indexes among all."""
 
     nodes: NodeSet
+    rows: CPURows
     demands: Demands
     groups: HintGroups
     at: Int64
@@ -198,7 +199,9 @@ class _Some:
         """Return those at some positions, ascending."""
         if len(at) == len(self.at):
             return self
-        return _Some(self.nodes.pick(at), self.demands.pick(at), self.groups.pick(at), self.at[at])
+        return _Some(
+            self.nodes.pick(at), self.rows.pick(at), self.demands.pick(at), self.groups.pick(at), self.at[at]
+        )
 
 
 def _refuse(some: _Some, result: Admission) -> _Some:
@@ -208,6 +211,14 @@ def _refuse(some: _Some, result: Admission) -> _Some:
     refused = some.at[keys > 0]
     result.keys[refused], result.alone[refused] = keys[keys > 0], False
     return some.pick(np.flatnonzero(keys == 0))
+
+
+def _is_open(state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet, rows: CPURows) -> Bool:
+    """(n,) which nodes arrays can decide."""
+    is_open = rows.is_countable & ~_known(state, store, pod, nodes)
+    if exclusive_of(pod) is NumaTopologyExclusive.REQUIRED:
+        is_open &= rows.flag("is_valid")
+    return is_open
 
 
 def _known(state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet) -> Bool:

@@ -242,13 +242,17 @@ class CPUColumns(DerivedState):
 class CPURows:
     """The columns of n nodes. K is `NUMA_NODES`, R the number of `resources`; cpu is in thousandths."""
 
-    def __init__(self, columns: CPUColumns, rows: Int64) -> None:
-        self._columns, self._rows = columns, rows
+    def __init__(self, columns: CPUColumns, rows: Int64, lent: Int64 | None = None) -> None:
+        self._columns, self._rows, self._lent = columns, rows, lent
         self.resources = tuple(columns.resources)
 
     def pick(self, at: Int64) -> "CPURows":
         """Return the columns of some of the nodes, by position."""
-        return CPURows(self._columns, self._rows[at])
+        return CPURows(self._columns, self._rows[at], None if self._lent is None else self._lent[at])
+
+    def lending(self, amounts: Int64) -> "CPURows":
+        """Return the columns with amounts (n, R, K) that do not count as allocated."""
+        return CPURows(self._columns, self._rows, amounts)
 
     def flag(self, name: str) -> Bool:
         """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs),
@@ -304,11 +308,11 @@ class CPURows:
     def held(self) -> Int64:
         """(n, R, K) what is allocated; CPUs that pods have count amplified where amounts ever were allocated.
 
-        This is `NodeAllocation.available_numa_resources` without reusable amounts.
+        This is what `NodeAllocation.available_numa_resources` returns; reusable amounts are those lent.
         """
         held: Int64 = self._by_resource(self._columns.amounts["held"])
         held[:, 0] += self._columns.amplification.values.take(self._rows, axis=0)
-        return held
+        return held if self._lent is None else held - self._lent
 
     @property
     def available(self) -> Int64:
