@@ -130,10 +130,10 @@ def _left(
     preemptible: Mapping[int, Mapping[str, Quantity]],
 ) -> Mapping[int, Left]:
     """Return what is left of each device that is offered; empty if nothing is."""
-    returned = _returned(amounts, preemptible) if preemptible else {}
-    if not returned and not required:
+    given_back = returned(amounts, preemptible) if preemptible else {}
+    if not given_back and not required:
         return amounts.left
-    offered: dict[int, Exact] = {**returned}
+    offered: dict[int, Exact] = {**given_back}
     for minor, free in amounts.free.items():
         offered.setdefault(minor, free)
     if required:
@@ -147,7 +147,7 @@ def _left(
     return {minor: left_of(amounts.total.get(minor, _NOTHING), free) for minor, free in offered.items()}
 
 
-def _returned(
+def returned(
     amounts: DeviceAmounts, preemptible: Mapping[int, Mapping[str, Quantity]]
 ) -> Mapping[int, Exact]:
     """Return what is free of the devices of which something is given back, without those with nothing."""

@@ -155,10 +155,10 @@ class AllNodes:
 
     @staticmethod
     def _special(state: CycleState, prepared: Prepared, nodes: NodeSet) -> Bool:
-        """Return (n,) the nodes with reservations, or with removed pods."""
+        """Return (n,) the nodes on which reservations matter, or with removed pods."""
         restored = state.read(RESTORED)
         names = {
-            *(() if restored is None else restored.nodes),
+            *(() if restored is None else restored.nodes.keys() - restored.plain),
             *prepared.preemptible,
             *prepared.preemptible_in,
         }

@@ -9,7 +9,9 @@ from koordpy.api.core import Pod
 from koordpy.scheduling.interface import ReservationInfo
 from koordpy.scheduling.interface.cycle_state import CycleState
 
+from ..allocation.view import returned
 from ..state.ledger import DeviceLedger
+from ..state.node_devices import NodeDevices
 from .restored import RESTORED, HeldBy, Restored, RestoredNode, of_pods, of_reservations, restored_on
 
 
@@ -23,7 +25,8 @@ class Restoring:
     def begin(state: CycleState, *, skip: bool, keeps: bool = False) -> None:
         """Begin to restore, or not if the pod requests no devices. `keeps` what was restored before."""
         known = state.read(RESTORED) if keeps else None
-        state.write(RESTORED, Restored(skip, {} if known is None else known.nodes))
+        found = Restored(skip) if known is None else Restored(skip, known.nodes, known.plain)
+        state.write(RESTORED, found)
 
     @staticmethod
     def skips(state: CycleState) -> bool:
@@ -39,34 +42,43 @@ class Restoring:
         unmatched: Iterable[ReservationInfo],
     ) -> RestoredNode | None:
         """Restore what reservations of a node hold; None if they hold no devices, as most do."""
-        held_by = self._held_by(node_name)
-        if held_by is None:
+        devices = self._ledger.node(node_name)
+        if devices is None:
             return None
-        for_pod, others = of_reservations(matched, held_by), of_reservations(unmatched, held_by)
+        for_pod, others = (of_reservations(infos, _held_by(devices)) for infos in (matched, unmatched))
         if not (for_pod or others):
             return None
-        return self._keep(state, node_name, RestoredNode.of(for_pod, others))
+        found = RestoredNode.of(for_pod, others)
+        is_plain = not for_pod and not _lends(devices, found)
+        return self._keep(state, node_name, found, is_plain=is_plain)
 
     def pods(
         self, state: CycleState, node_name: str, info: ReservationInfo, pods: Sequence[Pod]
     ) -> RestoredNode | None:
         """Restore what running pods hold, for a Reservation that may take them over."""
-        held_by = self._held_by(node_name)
-        if held_by is None or not pods:
+        devices = self._ledger.node(node_name)
+        if devices is None or not pods:
             return None
         known = restored_on(state, node_name)
-        matched = [*known.matched, *of_pods(info, pods, held_by)]
-        return self._keep(state, node_name, RestoredNode.of(matched, known.unmatched, info))
+        matched = [*known.matched, *of_pods(info, pods, _held_by(devices))]
+        found = RestoredNode.of(matched, known.unmatched, info)
+        return self._keep(state, node_name, found, is_plain=False)
 
     @staticmethod
-    def _keep(state: CycleState, node_name: str, found: RestoredNode) -> RestoredNode:
+    def _keep(state: CycleState, node_name: str, found: RestoredNode, *, is_plain: bool) -> RestoredNode:
         restored = state.read(RESTORED)
         assert restored is not None
         restored.nodes[node_name] = found
+        restored.plain.discard(node_name)
+        if is_plain:
+            restored.plain.add(node_name)
         return found
 
-    def _held_by(self, node_name: str) -> HeldBy | None:
-        devices = self._ledger.node(node_name)
-        if devices is None:
-            return None
-        return lambda namespace, name: devices.of_pod(f"{namespace}/{name}")
+
+def _held_by(devices: NodeDevices) -> HeldBy:
+    return lambda namespace, name: devices.of_pod(f"{namespace}/{name}")
+
+
+def _lends(devices: NodeDevices, found: RestoredNode) -> bool:
+    """Return whether any device has more free than allocations say, because owners count twice."""
+    return any(returned(devices.amounts(type_), minors) for type_, minors in found.unmatched_used.items())

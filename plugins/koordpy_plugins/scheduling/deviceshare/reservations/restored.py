@@ -73,6 +73,8 @@ class Restored:
 
     skip: bool
     nodes: dict[str, RestoredNode] = field(default_factory=dict)
+    plain: set[str] = field(default_factory=set)
+    """Those on which it leaves nothing more free, unless preemption gives something back too."""
 
 
 RESTORED: StateKey[Restored] = StateKey("DeviceShare/restored-reservations")

@@ -10,7 +10,7 @@ from koordpy.api.device_allocations import of
 from koordpy.api.reservation import Reservation
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.reservation_cache import NoReservations
-from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED
 
 from ...reservation.scenes import reservation
@@ -83,3 +83,41 @@ def test_a_reservation_without_devices_leaves_nothing_to_look_at_node_by_node() 
     _, status = profile.plugin.pre_filter(state, owner, profile.cluster.nodes.all())
     assert status.is_success
     assert profile.plugin.filter(state, owner, profile.node()).is_success
+
+
+def share_of_a_gpu(percent: int) -> dict[str, str]:
+    """The annotation of a pod with a share of GPU 2."""
+    resources = {
+        extension.GPU_CORE: f"{percent}",
+        extension.GPU_MEMORY_RATIO: f"{percent}",
+        extension.GPU_MEMORY: f"{percent * (16 << 30) // 100}",
+    }
+    return {
+        extension.ANNOTATION_DEVICE_ALLOCATED: json.dumps({"gpu": [{"minor": 2, "resources": resources}]})
+    }
+
+
+@pytest.mark.parametrize(("reserved", "used"), [(100, 100), (100, 40), (60, 60), (60, 20)])
+@pytest.mark.parametrize("percent", ["30", "40", "50", "100", "200", "300"])
+def test_what_others_use_of_reservations_counts_once_on_all_nodes_as_on_one(
+    reserved: int, used: int, percent: str
+) -> None:
+    cluster = cluster_of(3)
+    made = reservation("r", NODE, annotations=share_of_a_gpu(reserved))
+    cluster.store(Reservation).apply(made)
+    profile = Profile(cluster)
+    user = pod("user", {PERCENT: f"{used}"})
+    user.spec.node_name = NODE
+    user.metadata.annotations.update(share_of_a_gpu(used))
+    cluster.store(Pod).apply(user)
+    info, other, state = ReservationInfo(made), pod("p", {PERCENT: percent}), CycleState()
+    info.assign(AssignedPod.of(user))
+    assert profile.plugin.pre_restore_reservation(state, other).is_success
+    profile.plugin.restore_reservation(state, other, [], [info], profile.node())
+    restored = state.read(RESTORED)
+    assert restored is not None
+    assert (NODE in restored.plain) == (reserved == 100)
+    assert profile.plugin.pre_filter(state, other, cluster.nodes.all())[1].is_success
+    verdict = profile.plugin.filter_nodes(state, other, cluster.nodes.all())
+    assert verdict.status(0) == profile.plugin.filter(state, other, profile.node())
+    assert verdict.status(0).is_success == (int(percent) <= 200)
