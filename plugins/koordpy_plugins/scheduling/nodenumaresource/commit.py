@@ -98,10 +98,12 @@ class Commit:
         Koordinator keeps what its filter has found, before the reservation is known. Here it is kept while
         the CPUs are free or the nominated reservation's; otherwise the pod gets what the reservation offers.
         """
+        bind, status = case.binds()
+        if case.state.designated is None or is_ignored_by(case.pod) or not status.is_success:
+            return None, status
         name = case.node.metadata.name
         item = reusable_on(state, name).matched.get(nominated_uid(self._handle, state, case.pod, name) or "")
-        bind, status = case.binds()
-        if case.state.designated is None or item is None or is_ignored_by(case.pod) or not status.is_success:
+        if item is None:
             return None, status
         try:
             request = case.request(bind=bind, affinity=affinity_of(state, name))

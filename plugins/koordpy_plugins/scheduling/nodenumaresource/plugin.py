@@ -64,7 +64,15 @@ from .cases import Case, Cases
 from .commit import Commit
 from .filter import NodeFilter
 from .preemption import move
-from .reservations.reusable import RESTORED, NodeReusable, of_pairs, of_pods
+from .reservations.reusable import (
+    NOTHING,
+    RESTORED,
+    NodeReusable,
+    Restored,
+    of_pods,
+    restored_in,
+    reusable_on,
+)
 from .scorer import Scorer
 from .scoring import NodeScore
 from .service import node_allocations
@@ -196,15 +204,14 @@ class NodeNUMAResource(
         return self._filter_all(state, found, pod, nodes.pick(others)).spread(others, len(nodes))
 
     def _filter_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Verdict:
-        special = self._special(state, found)
+        special = self._special(state, found, nodes)
         filtered = self._arrays.filter(state, found, nodes, special, partial(self._other_hints, state, pod))
         return filtered.verdict(lambda at: self._filter_one(state, found, pod, NodeInfo(nodes, at)))
 
     @staticmethod
-    def _special(state: CycleState, found: PodState) -> Special:
+    def _special(state: CycleState, found: PodState, nodes: NodeSet) -> Special:
         """Return the nodes on which the attempt sees more than what is allocated."""
-        restored = state.read(RESTORED)
-        return Special.of({} if restored is None else restored, found.preemptible)
+        return Special.of(restored_in(state).among(nodes.names), found.preemptible)
 
     def _other_hints(self, state: CycleState, pod: Pod, nodes: NodeSet) -> HintGroups | None:
         """Return what other providers have for nodes; None if each node must be asked about by itself."""
@@ -224,26 +231,26 @@ class NodeNUMAResource(
 
     def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
         """Begin without reservations."""
-        state.write(RESTORED, {})
+        state.write(RESTORED, Restored())
         return SUCCESS
 
     def restore_reservations(
         self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> tuple[Mapping[str, object], Status]:
-        """Find what the reservations of nodes hold."""
-        found = of_pairs(matched, unmatched, self.ledger)
-        self._restored(state).update(found)
-        return found, SUCCESS
+        """Find what the reservations of nodes hold, once it is asked for."""
+        state.write(RESTORED, Restored.of_pairs(matched, unmatched, self.ledger))
+        return {}, SUCCESS
 
     def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:
-        """Nothing is left to do: what was restored is in the state."""
+        """Nothing is left to do: what is restored is in the state."""
         return SUCCESS
 
     def pre_restore_reservation_pre_allocation(
         self, state: CycleState, reservation: ReservationInfo
     ) -> Status:
         """Begin without pods to take over; what reservations hold stays."""
-        self._restored(state)
+        if state.read(RESTORED) is None:
+            state.write(RESTORED, Restored())
         return SUCCESS
 
     def restore_reservation_pre_allocation(
@@ -253,18 +260,10 @@ class NodeNUMAResource(
         found = of_pods(reservation, pods, self.ledger.node(node.name))
         if not found:
             return None, SUCCESS
-        before = self._restored(state).get(node.name) or NodeReusable()
+        before = reusable_on(state, node.name)
         restored = NodeReusable.of({**before.matched, **found}, before.unmatched, reservation)
-        self._restored(state)[node.name] = restored
+        restored_in(state).keep(node.name, restored)
         return restored, SUCCESS
-
-    @staticmethod
-    def _restored(state: CycleState) -> dict[str, NodeReusable]:
-        restored = state.read(RESTORED)
-        if restored is None:
-            restored = {}
-            state.write(RESTORED, restored)
-        return restored
 
     def filter_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
         """Refuse none: Filter considers all reservations of a node."""
@@ -318,7 +317,7 @@ class NodeNUMAResource(
         return scores
 
     def _score_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Int64:
-        special = self._special(state, found)
+        special = self._special(state, found, nodes)
         if is_ignored_by(pod):
             special = Special(nodes.names)
         scores, alone = self._arrays.score(state, found, nodes, special)
@@ -334,7 +333,7 @@ class NodeNUMAResource(
     ) -> tuple[Mapping[str, Sequence[NUMATopologyHint] | None], Status]:
         """Return the sets of NUMA nodes that can serve the pod."""
         found, status = pod_state.read(state)
-        is_special = node.name in (state.read(RESTORED) or ()) or node.name in found.preemptible
+        is_special = reusable_on(state, node.name) is not NOTHING or node.name in found.preemptible
         if status.is_success and found.designated is None and not is_special:
             known = self._arrays.hints(found, node.alone().nodes)
             if known is not None:

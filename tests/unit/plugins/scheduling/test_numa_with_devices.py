@@ -29,6 +29,7 @@ from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
 from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import RESTORED as CPUS_RESTORED
 from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import NodeReusable
+from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import Restored as RestoredCPUs
 
 from ...scheduling.worlds import framework as framework_of
 from .deviceshare.nodes import amounts, device
@@ -227,14 +228,11 @@ class World:
         marked: dict[str, set[str]] = {}
         for at, (_, shape) in enumerate(self.shapes):
             marked.setdefault(shape["special"], set()).add(f"n{at}")
-        state.write(
-            CPUS_RESTORED,
-            {
-                f"n{at}": NodeReusable(unmatched_used=quantities(shape["used"]))
-                for at, (_, shape) in enumerate(self.shapes)
-                if shape["special"] == "reservation"
-            },
-        )
+        reusable = RestoredCPUs()
+        for at, (_, shape) in enumerate(self.shapes):
+            if shape["special"] == "reservation":
+                reusable.keep(f"n{at}", NodeReusable(unmatched_used=quantities(shape["used"])))
+        state.write(CPUS_RESTORED, reusable)
         twice = {"gpu": {0: amounts(WHOLE)}}
         restored = {name: RestoredNode(unmatched_used=twice) for name in marked.get("devices", ())}
         state.write(DEVICES_RESTORED, Restored(False, restored))

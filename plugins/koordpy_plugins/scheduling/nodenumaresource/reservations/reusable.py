@@ -3,9 +3,9 @@
 Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/reservation.go`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from koordpy.api.core import Pod
@@ -21,6 +21,10 @@ from ..state.node_allocation import NodeAllocation
 from ..state.pod_allocation import PodAllocation
 
 _NO_CPUS: Final[frozenset[int]] = frozenset()
+
+_Held = NodeAllocation | None
+_InfosByNode = dict[str, tuple[list[ReservationInfo], list[ReservationInfo]]]
+"""Matched and unmatched reservations by node name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,35 +96,78 @@ def _used(item: Reusable) -> dict[int, Amounts]:
 
 NOTHING: Final = NodeReusable()
 
-RESTORED: Final[StateKey[dict[str, NodeReusable]]] = StateKey("NodeNUMAResource/reservationRestoreState")
-"""By node name; what-ifs of an attempt share it."""
+
+class Restored:
+    """What is reusable on nodes, as an attempt sees it.
+
+    It is found out for a node once something asks for it. For pods without CPUs of their own, on nodes
+    without policies, nothing does, however many reservations are in use.
+    """
+
+    def __init__(
+        self, infos: Callable[[], _InfosByNode] = dict, held_on: Callable[[str], _Held] = lambda _: None
+    ) -> None:
+        self._read_infos, self._held_on = infos, held_on
+        self._found: dict[str, NodeReusable] = {}
+
+    @classmethod
+    def of_pairs(
+        cls, matched: ReservationPairs, unmatched: ReservationPairs, ledger: CPULedger
+    ) -> "Restored":
+        """Return what reservations hold; both pairs have the same nodes."""
+        return cls(partial(_by_node, matched, unmatched), ledger.node)
+
+    @cached_property
+    def _infos(self) -> _InfosByNode:
+        return self._read_infos()
+
+    def on(self, node_name: str) -> NodeReusable:
+        """Return what is reusable on a node: of most reservations neither CPUs nor amounts of NUMA nodes."""
+        found = self._found.get(node_name)
+        if found is None:
+            found = self._found[node_name] = self._find(node_name)
+        return found
+
+    def among(self, names: Iterable[str]) -> dict[str, NodeReusable]:
+        """Return the same for those of some nodes on which anything is reusable, by name."""
+        candidates = self._infos.keys() | self._found.keys()
+        if not candidates:
+            return {}
+        found = ((name, self.on(name)) for name in names if name in candidates)
+        return {name: reusable for name, reusable in found if reusable is not NOTHING}
+
+    def keep(self, node_name: str, reusable: NodeReusable) -> None:
+        """Replace what is reusable on a node."""
+        self._found[node_name] = reusable
+
+    def _find(self, node_name: str) -> NodeReusable:
+        infos, held = self._infos.get(node_name), self._held_on(node_name)
+        if infos is None or held is None:
+            return NOTHING
+        for_pod, others = (of_reservations(of_kind, held) for of_kind in infos)
+        return NodeReusable.of(for_pod, others) if for_pod or others else NOTHING
+
+
+RESTORED: Final[StateKey[Restored]] = StateKey("NodeNUMAResource/reservationRestoreState")
+"""What-ifs of an attempt share it."""
+
+
+def restored_in(state: CycleState) -> Restored:
+    """Return what is reusable in an attempt."""
+    return state.read(RESTORED) or Restored()
 
 
 def reusable_on(state: CycleState, node_name: str) -> NodeReusable:
     """Return what is reusable on a node in an attempt."""
-    return (state.read(RESTORED) or {}).get(node_name, NOTHING)
+    return restored_in(state).on(node_name)
 
 
-def of_pairs(
-    matched: ReservationPairs, unmatched: ReservationPairs, ledger: CPULedger
-) -> dict[str, NodeReusable]:
-    """Return what reservations hold, by the name of their node; both pairs have the same nodes.
-
-    Most reservations hold neither CPUs nor resources of NUMA nodes; nodes with these alone are left out.
-    """
-    names = list(matched.nodes.names)
-    allocations = list(map(ledger.node, names))
-    holding: dict[int, tuple[list[ReservationInfo], list[ReservationInfo]]] = {}
+def _by_node(matched: ReservationPairs, unmatched: ReservationPairs) -> _InfosByNode:
+    names = matched.nodes.names
+    found: _InfosByNode = {}
     for kind, pairs in enumerate((matched, unmatched)):
         for at, info in zip(pairs.at.tolist(), pairs.reservations, strict=True):
-            held = allocations[at]
-            if held is not None and held.get(info.pod.metadata.uid) is not None:
-                holding.setdefault(at, ([], []))[kind].append(info)
-    found = {}
-    for at in sorted(holding):
-        for_pod, others = (of_reservations(infos, allocations[at]) for infos in holding[at])
-        if for_pod or others:
-            found[names[at]] = NodeReusable.of(for_pod, others)
+            found.setdefault(names[at], ([], []))[kind].append(info)
     return found
 
 

@@ -16,7 +16,7 @@ from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 from koordpy.scheduling.interface.status import PASS, Status, Verdict
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
-from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import RESTORED
+from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import restored_in
 from koordpy_plugins.scheduling.nodenumaresource.state.columns import CPUColumns
 
 from .numa_world import bound_pod, cluster_of, profile, spec
@@ -121,11 +121,9 @@ def test_only_nodes_whose_reservations_hold_cpus_are_restored() -> None:
         ReservationPairs(nodes, np.array([2]), [pod], [other]),
     )
     plugin.pre_restore_reservation(state, pod)
-    found, status = plugin.restore_reservations(state, pod, *pairs)
-    assert status.is_success
-    assert sorted(found) == ["b", "c"]
-    restored = state.read(RESTORED)
-    assert restored is not None
+    assert plugin.restore_reservations(state, pod, *pairs) == ({}, Status())
+    restored = restored_in(state).among("abc")
+    assert sorted(restored) == ["b", "c"]
     assert restored["b"].matched["r-b"].remained_cpus == {0, 1}
     assert restored["c"].unmatched["r-c"].allocatable_cpus == {2, 3}
     assert not restored["c"].matched

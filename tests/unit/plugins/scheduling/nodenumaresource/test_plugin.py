@@ -24,7 +24,11 @@ from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
 from koordpy.scheduling.toolkit.topology_manager.manager import affinity_of
 from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
-from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import RESTORED, NodeReusable
+from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import (
+    NodeReusable,
+    restored_in,
+    reusable_on,
+)
 from koordpy_plugins.scheduling.nodenumaresource.waking import EVENTS
 
 from .numa_world import (
@@ -381,9 +385,9 @@ def test_what_reservations_hold_stays_when_a_reservation_takes_over_pods() -> No
         decode(Reservation, {"metadata": {"name": "r"}, "spec": {"preAllocation": True, "template": {}}})
     )
     assert plugin.pre_restore_reservation(state, bound_pod("p", "4")).is_success
-    state.write(RESTORED, {"a": held})
+    restored_in(state).keep("a", held)
     assert plugin.pre_restore_reservation_pre_allocation(state, reservation).is_success
-    assert state.read(RESTORED) == {"a": held}
+    assert reusable_on(state, "a") is held
 
 
 def test_pods_wake_when_cpus_are_released_or_a_topology_changes() -> None:
