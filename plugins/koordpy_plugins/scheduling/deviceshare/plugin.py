@@ -282,9 +282,9 @@ class DeviceShare(
         self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> tuple[Mapping[str, object], Status]:
         """Do the same for all nodes; for most pods nothing."""
-        if self._restoring.skips(state):
-            return {}, SUCCESS
-        return ReservationRestore.restore_reservations(self, state, pod, matched, unmatched)
+        if not self._restoring.skips(state):
+            self._restoring.all_reservations(state, matched, unmatched)
+        return {}, SUCCESS
 
     def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:
         """Everything is kept already."""

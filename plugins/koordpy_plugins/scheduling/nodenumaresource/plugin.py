@@ -211,7 +211,7 @@ class NodeNUMAResource(
     @staticmethod
     def _special(state: CycleState, found: PodState, nodes: NodeSet) -> Special:
         """Return the nodes on which the attempt sees more than what is allocated."""
-        return Special.of(restored_in(state).among(nodes.names), found.preemptible)
+        return Special.of(restored_in(state).among(nodes), found.preemptible)
 
     def _other_hints(self, state: CycleState, pod: Pod, nodes: NodeSet) -> HintGroups | None:
         """Return what other providers have for nodes; None if each node must be asked about by itself."""

@@ -24,7 +24,12 @@ from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
 from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare
 from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED as DEVICES_RESTORED
-from koordpy_plugins.scheduling.deviceshare.reservations.restored import Restored, RestoredNode
+from koordpy_plugins.scheduling.deviceshare.reservations.restored import (
+    Found,
+    Restored,
+    RestoredNode,
+    RestoredNodes,
+)
 from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
 from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import RESTORED as CPUS_RESTORED
@@ -234,7 +239,9 @@ class World:
                 reusable.keep(f"n{at}", NodeReusable(unmatched_used=quantities(shape["used"])))
         state.write(CPUS_RESTORED, reusable)
         twice = {"gpu": {0: amounts(WHOLE)}}
-        restored = {name: RestoredNode(unmatched_used=twice) for name in marked.get("devices", ())}
+        restored = RestoredNodes()
+        for name in marked.get("devices", ()):
+            restored.keep(name, Found(RestoredNode(unmatched_used=twice)))
         state.write(DEVICES_RESTORED, Restored(False, restored))
         for info in each(self.nodes):
             if info.name in marked.get("preemption", ()):

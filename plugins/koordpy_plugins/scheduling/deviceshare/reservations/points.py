@@ -4,15 +4,27 @@ Source: Koordinator, `pkg/scheduler/plugins/deviceshare/reservation.go`.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from koordpy.api.core import Pod
 from koordpy.scheduling.interface import ReservationInfo
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs, by_node_name
 
 from ..allocation.view import returned
 from ..state.ledger import DeviceLedger
 from ..state.node_devices import NodeDevices
-from .restored import RESTORED, HeldBy, Restored, RestoredNode, of_pods, of_reservations, restored_on
+from .restored import (
+    RESTORED,
+    Found,
+    HeldBy,
+    Restored,
+    RestoredNode,
+    RestoredNodes,
+    of_pods,
+    of_reservations,
+    restored_on,
+)
 
 
 class Restoring:
@@ -25,14 +37,20 @@ class Restoring:
     def begin(state: CycleState, *, skip: bool, keeps: bool = False) -> None:
         """Begin to restore, or not if the pod requests no devices. `keeps` what was restored before."""
         known = state.read(RESTORED) if keeps else None
-        found = Restored(skip) if known is None else Restored(skip, known.nodes, known.plain)
-        state.write(RESTORED, found)
+        state.write(RESTORED, Restored(skip) if known is None else Restored(skip, known.nodes))
 
     @staticmethod
     def skips(state: CycleState) -> bool:
         """Return whether nothing is restored."""
         restored = state.read(RESTORED)
         return restored is None or restored.skip
+
+    def all_reservations(
+        self, state: CycleState, matched: ReservationPairs, unmatched: ReservationPairs
+    ) -> None:
+        """Restore what reservations hold on nodes once it is asked for; both pairs have the same nodes."""
+        nodes = RestoredNodes(partial(by_node_name, matched, unmatched), self._found)
+        state.write(RESTORED, Restored(skip=False, nodes=nodes))
 
     def reservations(
         self,
@@ -42,15 +60,7 @@ class Restoring:
         unmatched: Iterable[ReservationInfo],
     ) -> RestoredNode | None:
         """Restore what reservations of a node hold; None if they hold no devices, as most do."""
-        devices = self._ledger.node(node_name)
-        if devices is None:
-            return None
-        for_pod, others = (of_reservations(infos, _held_by(devices)) for infos in (matched, unmatched))
-        if not (for_pod or others):
-            return None
-        found = RestoredNode.of(for_pod, others)
-        is_plain = not for_pod and not _lends(devices, found)
-        return self._keep(state, node_name, found, is_plain=is_plain)
+        return self._keep(state, node_name, self._found(node_name, matched, unmatched))
 
     def pods(
         self, state: CycleState, node_name: str, info: ReservationInfo, pods: Sequence[Pod]
@@ -61,18 +71,26 @@ class Restoring:
             return None
         known = restored_on(state, node_name)
         matched = [*known.matched, *of_pods(info, pods, _held_by(devices))]
-        found = RestoredNode.of(matched, known.unmatched, info)
-        return self._keep(state, node_name, found, is_plain=False)
+        return self._keep(state, node_name, Found(RestoredNode.of(matched, known.unmatched, info)))
+
+    def _found(
+        self, node_name: str, matched: Iterable[ReservationInfo], unmatched: Iterable[ReservationInfo]
+    ) -> Found | None:
+        devices = self._ledger.node(node_name)
+        if devices is None:
+            return None
+        for_pod, others = (of_reservations(infos, _held_by(devices)) for infos in (matched, unmatched))
+        if not (for_pod or others):
+            return None
+        node = RestoredNode.of(for_pod, others)
+        return Found(node, is_plain=not for_pod and not _lends(devices, node))
 
     @staticmethod
-    def _keep(state: CycleState, node_name: str, found: RestoredNode, *, is_plain: bool) -> RestoredNode:
+    def _keep(state: CycleState, node_name: str, found: Found | None) -> RestoredNode | None:
         restored = state.read(RESTORED)
         assert restored is not None
-        restored.nodes[node_name] = found
-        restored.plain.discard(node_name)
-        if is_plain:
-            restored.plain.add(node_name)
-        return found
+        restored.nodes.keep(node_name, found)
+        return None if found is None else found.node
 
 
 def _held_by(devices: NodeDevices) -> HeldBy:

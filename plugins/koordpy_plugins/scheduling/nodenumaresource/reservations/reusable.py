@@ -11,9 +11,10 @@ from typing import Final
 from koordpy.api.core import Pod
 from koordpy.api.resource_amounts import Amounts, minus, minus_not_negative
 from koordpy.api.resource_list import Quantities
+from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
-from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.reservation_pairs import InfosByNode, ReservationPairs, by_node_name
 
 from ..attempt.preemptible import sum_up
 from ..state.ledger import CPULedger
@@ -23,8 +24,6 @@ from ..state.pod_allocation import PodAllocation
 _NO_CPUS: Final[frozenset[int]] = frozenset()
 
 _Held = NodeAllocation | None
-_InfosByNode = dict[str, tuple[list[ReservationInfo], list[ReservationInfo]]]
-"""Matched and unmatched reservations by node name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Restored:
     """
 
     def __init__(
-        self, infos: Callable[[], _InfosByNode] = dict, held_on: Callable[[str], _Held] = lambda _: None
+        self, infos: Callable[[], InfosByNode] = dict, held_on: Callable[[str], _Held] = lambda _: None
     ) -> None:
         self._read_infos, self._held_on = infos, held_on
         self._found: dict[str, NodeReusable] = {}
@@ -115,10 +114,10 @@ class Restored:
         cls, matched: ReservationPairs, unmatched: ReservationPairs, ledger: CPULedger
     ) -> "Restored":
         """Return what reservations hold; both pairs have the same nodes."""
-        return cls(partial(_by_node, matched, unmatched), ledger.node)
+        return cls(partial(by_node_name, matched, unmatched), ledger.node)
 
     @cached_property
-    def _infos(self) -> _InfosByNode:
+    def _infos(self) -> InfosByNode:
         return self._read_infos()
 
     def on(self, node_name: str) -> NodeReusable:
@@ -128,12 +127,12 @@ class Restored:
             found = self._found[node_name] = self._find(node_name)
         return found
 
-    def among(self, names: Iterable[str]) -> dict[str, NodeReusable]:
+    def among(self, nodes: NodeSet) -> dict[str, NodeReusable]:
         """Return the same for those of some nodes on which anything is reusable, by name."""
         candidates = self._infos.keys() | self._found.keys()
         if not candidates:
             return {}
-        found = ((name, self.on(name)) for name in names if name in candidates)
+        found = ((name, self.on(name)) for name in nodes.names if name in candidates)
         return {name: reusable for name, reusable in found if reusable is not NOTHING}
 
     def keep(self, node_name: str, reusable: NodeReusable) -> None:
@@ -160,15 +159,6 @@ def restored_in(state: CycleState) -> Restored:
 def reusable_on(state: CycleState, node_name: str) -> NodeReusable:
     """Return what is reusable on a node in an attempt."""
     return restored_in(state).on(node_name)
-
-
-def _by_node(matched: ReservationPairs, unmatched: ReservationPairs) -> _InfosByNode:
-    names = matched.nodes.names
-    found: _InfosByNode = {}
-    for kind, pairs in enumerate((matched, unmatched)):
-        for at, info in zip(pairs.at.tolist(), pairs.reservations, strict=True):
-            found.setdefault(names[at], ([], []))[kind].append(info)
-    return found
 
 
 def of_reservations(

@@ -122,11 +122,27 @@ def test_only_nodes_whose_reservations_hold_cpus_are_restored() -> None:
     )
     plugin.pre_restore_reservation(state, pod)
     assert plugin.restore_reservations(state, pod, *pairs) == ({}, Status())
-    restored = restored_in(state).among("abc")
+    restored = restored_in(state).among(nodes)
     assert sorted(restored) == ["b", "c"]
     assert restored["b"].matched["r-b"].remained_cpus == {0, 1}
     assert restored["c"].unmatched["r-c"].allocatable_cpus == {2, 3}
     assert not restored["c"].matched
+
+
+def test_what_reservations_hold_is_not_even_looked_up_for_pods_that_need_nothing_of_it() -> None:
+    cluster, plugin, state, _ = stage("a", "b")
+    used = [reservation(cluster, "r-a", "a", "0-1"), reservation(cluster, "r-b", "b", "2-3")]
+    nodes = cluster.nodes.all()
+    for pod, is_asked in ((bound_pod("p", qos="LS"), False), (bound_pod("q"), True)):
+        nothing = ReservationPairs(nodes, np.array([], np.int64), [], [])
+        plugin.pre_restore_reservation(state, pod)
+        plugin.restore_reservations(
+            state, pod, nothing, ReservationPairs(nodes, np.array([0, 1]), [pod] * 2, used)
+        )
+        _, status = plugin.pre_filter(state, pod, nodes)
+        assert status.is_success
+        plugin.filter_nodes(state, pod, nodes)
+        assert ("_infos" in vars(restored_in(state))) == is_asked
 
 
 def test_a_spread_verdict_refuses_the_nodes_at_its_positions() -> None:
