@@ -10,7 +10,7 @@ keep them. In some rows
 * the nodes have eight NUMA nodes of 16 CPUs and a GPU each, of which 255 sets may serve the pod;
 * the pod wants a virtual function of a network card near its GPUs;
 * 500 of the nodes have a Reservation of 8 CPUs and a GPU, of which another pod has a half, or 100 of them
-  have one for the pod. PreFilter, which finds out what Reservations hold, takes longer then.
+  have one for the pod.
 """
 
 import json
