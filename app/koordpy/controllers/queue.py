@@ -99,8 +99,14 @@ class WorkQueue:
             self._wake.set()
 
     def add_rate_limited(self, key: str) -> None:
-        """Add a failed key after its backoff and the rate limit of all keys."""
-        self.add_after(key, self._limiter.when(key))
+        """Add a failed key after its backoff and the rate limit of all keys.
+
+        A key that was added by an event and fails before its retry is due is retried when that was due, and
+        its backoff stays: the backoff grows with how long a key has failed. In client-go it grows with every
+        event, so that a right missing for three seconds delays a busy key by minutes.
+        """
+        if key not in self._waiting or not self.failures(key):
+            self.add_after(key, self._limiter.when(key))
 
     def forget(self, key: str) -> None:
         """Forget a key's failures, which resets its backoff."""

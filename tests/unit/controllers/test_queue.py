@@ -83,6 +83,45 @@ def test_a_rate_limited_key_is_added_when_its_time_has_come() -> None:
     assert queue.failures("a") == 0
 
 
+def test_a_key_that_events_add_while_it_fails_is_retried_as_early_as_without_them() -> None:
+    time = clock()
+    queue = WorkQueue("q", time)
+
+    def fail() -> None:
+        assert queue.pop() == "a"
+        queue.add_rate_limited("a")
+        queue.done("a")
+
+    queue.add("a")
+    fail()
+    for _ in range(30):
+        queue.add("a")
+        fail()
+    assert queue.failures("a") == 1
+    time.advance(0.005)
+    fail()
+    assert queue.failures("a") == 2
+    time.advance(0.0099)
+    assert queue.pop() is None
+    time.advance(0.0002)
+    assert queue.pop() == "a"
+
+
+def test_a_failure_after_a_success_is_retried_before_what_is_due_later() -> None:
+    time = clock()
+    queue = WorkQueue("q", time)
+    queue.add("a")
+    queue.pop()
+    queue.done("a")
+    queue.add_after("a", 60)
+    queue.add("a")
+    assert queue.pop() == "a"
+    queue.add_rate_limited("a")
+    queue.done("a")
+    time.advance(0.005)
+    assert queue.pop() == "a"
+
+
 async def test_waiters_are_woken_by_a_key() -> None:
     queue = WorkQueue("q", clock())
     waiting = [asyncio.create_task(queue.get()) for _ in range(2)]
