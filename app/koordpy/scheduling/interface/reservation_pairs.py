@@ -4,7 +4,7 @@ For an ordinary pod the pairs are the pod with each reservation that it may use.
 over running pods they are each of these pods with the Reservation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,9 +17,6 @@ from koordpy.lib import runs
 
 from .node_info import NodeInfo
 from .reservation_info import ReservationInfo
-
-InfosByNode = Mapping[str, tuple[Sequence[ReservationInfo], Sequence[ReservationInfo]]]
-"""By node name, reservations for a pod and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +80,3 @@ class ReservationPairs:
             [self.pods[i] for i in chosen],
             [self.reservations[i] for i in chosen],
         )
-
-
-def by_node_name(matched: ReservationPairs, unmatched: ReservationPairs) -> InfosByNode:
-    """Return the reservations of pairs that have the same nodes."""
-    names = matched.nodes.names
-    found: dict[str, tuple[list[ReservationInfo], list[ReservationInfo]]] = {}
-    for kind, pairs in enumerate((matched, unmatched)):
-        for at, info in zip(pairs.at.tolist(), pairs.reservations, strict=True):
-            found.setdefault(names[at], ([], []))[kind].append(info)
-    return found

@@ -49,6 +49,7 @@ from koordpy.scheduling.interface.node_info import NodeInfo, each
 from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
+from koordpy.scheduling.toolkit.restored_nodes import RestoredNodes
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT
 from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 
@@ -67,9 +68,8 @@ from .preemption import move
 from .reservations.reusable import (
     NOTHING,
     RESTORED,
-    NodeReusable,
-    Restored,
-    of_pods,
+    of_reservations_on,
+    restore_pods,
     restored_in,
     reusable_on,
 )
@@ -231,14 +231,15 @@ class NodeNUMAResource(
 
     def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
         """Begin without reservations."""
-        state.write(RESTORED, Restored())
+        state.write(RESTORED, RestoredNodes())
         return SUCCESS
 
     def restore_reservations(
         self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> tuple[Mapping[str, object], Status]:
         """Find what the reservations of nodes hold, once it is asked for."""
-        state.write(RESTORED, Restored.of_pairs(matched, unmatched, self.ledger))
+        find = partial(of_reservations_on, self.ledger)
+        state.write(RESTORED, RestoredNodes.of_pairs(matched, unmatched, find))
         return {}, SUCCESS
 
     def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:
@@ -249,21 +250,14 @@ class NodeNUMAResource(
         self, state: CycleState, reservation: ReservationInfo
     ) -> Status:
         """Begin without pods to take over; what reservations hold stays."""
-        if state.read(RESTORED) is None:
-            state.write(RESTORED, Restored())
+        state.write(RESTORED, restored_in(state))
         return SUCCESS
 
     def restore_reservation_pre_allocation(
         self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node: NodeInfo
     ) -> tuple[object, Status]:
         """Find what the pods of a node hold that the Reservation may take over."""
-        found = of_pods(reservation, pods, self.ledger.node(node.name))
-        if not found:
-            return None, SUCCESS
-        before = reusable_on(state, node.name)
-        restored = NodeReusable.of({**before.matched, **found}, before.unmatched, reservation)
-        restored_in(state).keep(node.name, restored)
-        return restored, SUCCESS
+        return restore_pods(state, reservation, pods, node.name, self.ledger), SUCCESS
 
     def filter_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
         """Refuse none: Filter considers all reservations of a node."""

@@ -21,20 +21,15 @@ from koordpy.scheduling.interface import Filter
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo, each
 from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.toolkit.restored_nodes import RestoredNodes
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
 from koordpy_plugins.scheduling.deviceshare.plugin import DeviceShare
 from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED as DEVICES_RESTORED
-from koordpy_plugins.scheduling.deviceshare.reservations.restored import (
-    Found,
-    Restored,
-    RestoredNode,
-    RestoredNodes,
-)
+from koordpy_plugins.scheduling.deviceshare.reservations.restored import Restored, RestoredNode
 from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
 from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import RESTORED as CPUS_RESTORED
 from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import NodeReusable
-from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import Restored as RestoredCPUs
 
 from ...scheduling.worlds import framework as framework_of
 from .deviceshare.nodes import amounts, device
@@ -233,15 +228,15 @@ class World:
         marked: dict[str, set[str]] = {}
         for at, (_, shape) in enumerate(self.shapes):
             marked.setdefault(shape["special"], set()).add(f"n{at}")
-        reusable = RestoredCPUs()
+        reusable = RestoredNodes[NodeReusable]()
         for at, (_, shape) in enumerate(self.shapes):
             if shape["special"] == "reservation":
                 reusable.keep(f"n{at}", NodeReusable(unmatched_used=quantities(shape["used"])))
         state.write(CPUS_RESTORED, reusable)
         twice = {"gpu": {0: amounts(WHOLE)}}
-        restored = RestoredNodes()
+        restored = RestoredNodes[RestoredNode]()
         for name in marked.get("devices", ()):
-            restored.keep(name, Found(RestoredNode(unmatched_used=twice)))
+            restored.keep(name, RestoredNode(unmatched_used=twice))
         state.write(DEVICES_RESTORED, Restored(False, restored))
         for info in each(self.nodes):
             if info.name in marked.get("preemption", ()):

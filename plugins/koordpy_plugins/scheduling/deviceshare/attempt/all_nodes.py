@@ -158,7 +158,7 @@ class AllNodes:
         """Return (n,) the nodes on which reservations matter, or with removed pods."""
         restored = state.read(RESTORED)
         names = {
-            *(() if restored is None else restored.nodes.special(nodes)),
+            *(() if restored is None else restored.special(nodes)),
             *prepared.preemptible,
             *prepared.preemptible_in,
         }

@@ -3,24 +3,23 @@
 Source: Koordinator, `pkg/scheduler/plugins/deviceshare/reservation.go`.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 
 from koordpy.api.core import Pod
 from koordpy.scheduling.interface import ReservationInfo
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.interface.reservation_pairs import ReservationPairs, by_node_name
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.toolkit.restored_nodes import Infos, RestoredNodes
 
 from ..allocation.view import returned
 from ..state.ledger import DeviceLedger
 from ..state.node_devices import NodeDevices
 from .restored import (
     RESTORED,
-    Found,
     HeldBy,
     Restored,
     RestoredNode,
-    RestoredNodes,
     of_pods,
     of_reservations,
     restored_on,
@@ -49,15 +48,15 @@ class Restoring:
         self, state: CycleState, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> None:
         """Restore what reservations hold on nodes once it is asked for; both pairs have the same nodes."""
-        nodes = RestoredNodes(partial(by_node_name, matched, unmatched), self._found)
+        nodes = RestoredNodes.of_pairs(matched, unmatched, self._found)
         state.write(RESTORED, Restored(skip=False, nodes=nodes))
 
     def reservations(
         self,
         state: CycleState,
         node_name: str,
-        matched: Iterable[ReservationInfo],
-        unmatched: Iterable[ReservationInfo],
+        matched: Infos,
+        unmatched: Infos,
     ) -> RestoredNode | None:
         """Restore what reservations of a node hold; None if they hold no devices, as most do."""
         return self._keep(state, node_name, self._found(node_name, matched, unmatched))
@@ -71,11 +70,9 @@ class Restoring:
             return None
         known = restored_on(state, node_name)
         matched = [*known.matched, *of_pods(info, pods, _held_by(devices))]
-        return self._keep(state, node_name, Found(RestoredNode.of(matched, known.unmatched, info)))
+        return self._keep(state, node_name, RestoredNode.of(matched, known.unmatched, info))
 
-    def _found(
-        self, node_name: str, matched: Iterable[ReservationInfo], unmatched: Iterable[ReservationInfo]
-    ) -> Found | None:
+    def _found(self, node_name: str, matched: Infos, unmatched: Infos) -> RestoredNode | None:
         devices = self._ledger.node(node_name)
         if devices is None:
             return None
@@ -83,14 +80,14 @@ class Restoring:
         if not (for_pod or others):
             return None
         node = RestoredNode.of(for_pod, others)
-        return Found(node, is_plain=not for_pod and not _lends(devices, node))
+        return replace(node, is_plain=not for_pod and not _lends(devices, node))
 
     @staticmethod
-    def _keep(state: CycleState, node_name: str, found: Found | None) -> RestoredNode | None:
+    def _keep(state: CycleState, node_name: str, found: RestoredNode | None) -> RestoredNode | None:
         restored = state.read(RESTORED)
         assert restored is not None
         restored.nodes.keep(node_name, found)
-        return None if found is None else found.node
+        return found
 
 
 def _held_by(devices: NodeDevices) -> HeldBy:

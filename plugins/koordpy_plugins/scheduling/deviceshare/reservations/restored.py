@@ -7,13 +7,12 @@ A Reservation that takes over running pods finds their allocations in the same f
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import ReservationInfo
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
-from koordpy.scheduling.interface.reservation_pairs import InfosByNode
+from koordpy.scheduling.toolkit.restored_nodes import RestoredNodes
 
 from ..amounts import NONE, NodeAmounts, difference, minors_of, total, total_of_minors
 
@@ -48,6 +47,8 @@ class RestoredNode:
     matched_allocated: NodeAmounts = field(default_factory=dict)
     unmatched_used: NodeAmounts = field(default_factory=dict)
     """What owners use of unmatched reservations: it is counted twice, for the reserve pod and for them."""
+    is_plain: bool = False
+    """Whether nothing more is free on the node, unless preemption gives something back."""
 
     @classmethod
     def of(
@@ -70,59 +71,16 @@ class RestoredNode:
 EMPTY = RestoredNode()
 
 
-Find = Callable[[str, Iterable[ReservationInfo], Iterable[ReservationInfo]], "Found | None"]
-"""Restores what matched and unmatched reservations hold on a node; None if that is nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A restored node; it `is_plain` if nothing more is free there unless preemption gives something back."""
-
-    node: RestoredNode
-    is_plain: bool = False
-
-
-class RestoredNodes:
-    """The restored nodes of an attempt: each is found out once something asks for it."""
-
-    def __init__(self, infos: Callable[[], InfosByNode] = dict, find: Find = lambda *_: None) -> None:
-        self._read_infos, self._find = infos, find
-        self._found: dict[str, Found | None] = {}
-
-    @cached_property
-    def _infos(self) -> InfosByNode:
-        return self._read_infos()
-
-    def on(self, node_name: str) -> RestoredNode:
-        """Return what was restored on a node, empty if nothing was."""
-        found = self._get(node_name)
-        return EMPTY if found is None else found.node
-
-    def special(self, nodes: NodeSet) -> set[str]:
-        """Return those of some nodes on which reservations decide what is free."""
-        candidates = self._infos.keys() | self._found.keys()
-        if not candidates:
-            return set()
-        found = ((name, self._get(name)) for name in nodes.names if name in candidates)
-        return {name for name, each in found if each is not None and not each.is_plain}
-
-    def keep(self, node_name: str, found: Found | None) -> None:
-        """Replace what was restored on a node."""
-        self._found[node_name] = found
-
-    def _get(self, node_name: str) -> Found | None:
-        if node_name not in self._found:
-            infos = self._infos.get(node_name)
-            self._found[node_name] = None if infos is None else self._find(node_name, *infos)
-        return self._found[node_name]
-
-
 @dataclass(slots=True)
 class Restored:
     """The restored nodes of an attempt. `skip` is set where the pod requests no devices."""
 
     skip: bool
-    nodes: RestoredNodes = field(default_factory=RestoredNodes)
+    nodes: RestoredNodes[RestoredNode] = field(default_factory=RestoredNodes)
+
+    def special(self, nodes: NodeSet) -> set[str]:
+        """Return those of some nodes on which reservations decide what is free."""
+        return {name for name, each in self.nodes.among(nodes).items() if not each.is_plain}
 
 
 RESTORED: StateKey[Restored] = StateKey("DeviceShare/restored-reservations")
@@ -131,7 +89,7 @@ RESTORED: StateKey[Restored] = StateKey("DeviceShare/restored-reservations")
 def restored_on(state: CycleState, node_name: str) -> RestoredNode:
     """Return what was restored on a node, empty if nothing was."""
     restored = state.read(RESTORED)
-    return EMPTY if restored is None else restored.nodes.on(node_name)
+    return EMPTY if restored is None else restored.nodes.on(node_name) or EMPTY
 
 
 def of_reservations(reservations: Iterable[ReservationInfo], held_by: HeldBy) -> list[Reusable]:

@@ -3,18 +3,17 @@
 Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/reservation.go`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 from koordpy.api.core import Pod
 from koordpy.api.resource_amounts import Amounts, minus, minus_not_negative
 from koordpy.api.resource_list import Quantities
-from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
-from koordpy.scheduling.interface.reservation_pairs import InfosByNode, ReservationPairs, by_node_name
+from koordpy.scheduling.toolkit.restored_nodes import Infos, RestoredNodes
 
 from ..attempt.preemptible import sum_up
 from ..state.ledger import CPULedger
@@ -22,8 +21,6 @@ from ..state.node_allocation import NodeAllocation
 from ..state.pod_allocation import PodAllocation
 
 _NO_CPUS: Final[frozenset[int]] = frozenset()
-
-_Held = NodeAllocation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,70 +92,27 @@ def _used(item: Reusable) -> dict[int, Amounts]:
 
 NOTHING: Final = NodeReusable()
 
-
-class Restored:
-    """What is reusable on nodes, as an attempt sees it.
-
-    It is found out for a node once something asks for it. For pods without CPUs of their own, on nodes
-    without policies, nothing does, however many reservations are in use.
-    """
-
-    def __init__(
-        self, infos: Callable[[], InfosByNode] = dict, held_on: Callable[[str], _Held] = lambda _: None
-    ) -> None:
-        self._read_infos, self._held_on = infos, held_on
-        self._found: dict[str, NodeReusable] = {}
-
-    @classmethod
-    def of_pairs(
-        cls, matched: ReservationPairs, unmatched: ReservationPairs, ledger: CPULedger
-    ) -> "Restored":
-        """Return what reservations hold; both pairs have the same nodes."""
-        return cls(partial(by_node_name, matched, unmatched), ledger.node)
-
-    @cached_property
-    def _infos(self) -> InfosByNode:
-        return self._read_infos()
-
-    def on(self, node_name: str) -> NodeReusable:
-        """Return what is reusable on a node: of most reservations neither CPUs nor amounts of NUMA nodes."""
-        found = self._found.get(node_name)
-        if found is None:
-            found = self._found[node_name] = self._find(node_name)
-        return found
-
-    def among(self, nodes: NodeSet) -> dict[str, NodeReusable]:
-        """Return the same for those of some nodes on which anything is reusable, by name."""
-        candidates = self._infos.keys() | self._found.keys()
-        if not candidates:
-            return {}
-        found = ((name, self.on(name)) for name in nodes.names if name in candidates)
-        return {name: reusable for name, reusable in found if reusable is not NOTHING}
-
-    def keep(self, node_name: str, reusable: NodeReusable) -> None:
-        """Replace what is reusable on a node."""
-        self._found[node_name] = reusable
-
-    def _find(self, node_name: str) -> NodeReusable:
-        infos, held = self._infos.get(node_name), self._held_on(node_name)
-        if infos is None or held is None:
-            return NOTHING
-        for_pod, others = (of_reservations(of_kind, held) for of_kind in infos)
-        return NodeReusable.of(for_pod, others) if for_pod or others else NOTHING
-
-
-RESTORED: Final[StateKey[Restored]] = StateKey("NodeNUMAResource/reservationRestoreState")
+RESTORED: Final[StateKey[RestoredNodes[NodeReusable]]] = StateKey("NodeNUMAResource/reservationRestoreState")
 """What-ifs of an attempt share it."""
 
 
-def restored_in(state: CycleState) -> Restored:
+def restored_in(state: CycleState) -> RestoredNodes[NodeReusable]:
     """Return what is reusable in an attempt."""
-    return state.read(RESTORED) or Restored()
+    return state.read(RESTORED) or RestoredNodes()
 
 
 def reusable_on(state: CycleState, node_name: str) -> NodeReusable:
-    """Return what is reusable on a node in an attempt."""
-    return restored_in(state).on(node_name)
+    """Return what is reusable on a node: of most reservations neither CPUs nor amounts of NUMA nodes."""
+    return restored_in(state).on(node_name) or NOTHING
+
+
+def of_reservations_on(
+    ledger: CPULedger, node_name: str, matched: Infos, unmatched: Infos
+) -> NodeReusable | None:
+    """Return what reservations of a node hold, None if that is nothing."""
+    held = ledger.node(node_name)
+    for_pod, others = of_reservations(matched, held), of_reservations(unmatched, held)
+    return NodeReusable.of(for_pod, others) if for_pod or others else None
 
 
 def of_reservations(
@@ -198,6 +152,19 @@ def _item(info: ReservationInfo, own: PodAllocation, users: Iterable[PodAllocati
         allocated=allocated,
         remained=remained,
     )
+
+
+def restore_pods(
+    state: CycleState, info: ReservationInfo, pods: Sequence[Pod], node_name: str, ledger: CPULedger
+) -> NodeReusable | None:
+    """Add what running pods of a node hold that a Reservation may take over; None if that is nothing."""
+    found = of_pods(info, pods, ledger.node(node_name))
+    if not found:
+        return None
+    before = reusable_on(state, node_name)
+    restored = NodeReusable.of({**before.matched, **found}, before.unmatched, info)
+    restored_in(state).keep(node_name, restored)
+    return restored
 
 
 def of_pods(info: ReservationInfo, pods: Sequence[Pod], held: NodeAllocation | None) -> dict[str, Reusable]:

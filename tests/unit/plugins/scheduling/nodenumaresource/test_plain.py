@@ -142,7 +142,7 @@ def test_what_reservations_hold_is_not_even_looked_up_for_pods_that_need_nothing
         _, status = plugin.pre_filter(state, pod, nodes)
         assert status.is_success
         plugin.filter_nodes(state, pod, nodes)
-        assert ("_infos" in vars(restored_in(state))) == is_asked
+        assert restored_in(state).is_asked == is_asked
 
 
 def test_a_spread_verdict_refuses_the_nodes_at_its_positions() -> None:

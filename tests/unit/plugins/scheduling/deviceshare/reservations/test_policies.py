@@ -79,7 +79,7 @@ def test_a_reservation_without_devices_leaves_nothing_to_look_at_node_by_node() 
     assert found is None
     restored = state.read(RESTORED)
     assert restored is not None
-    assert not restored.nodes.special(profile.cluster.nodes.all())
+    assert not restored.special(profile.cluster.nodes.all())
     _, status = profile.plugin.pre_filter(state, owner, profile.cluster.nodes.all())
     assert status.is_success
     assert profile.plugin.filter(state, owner, profile.node()).is_success
@@ -116,7 +116,7 @@ def test_what_others_use_of_reservations_counts_once_on_all_nodes_as_on_one(
     profile.plugin.restore_reservation(state, other, [], [info], profile.node())
     restored = state.read(RESTORED)
     assert restored is not None
-    assert restored.nodes.special(profile.cluster.nodes.all()) == (set() if reserved == 100 else {NODE})
+    assert restored.special(profile.cluster.nodes.all()) == (set() if reserved == 100 else {NODE})
     assert profile.plugin.pre_filter(state, other, cluster.nodes.all())[1].is_success
     verdict = profile.plugin.filter_nodes(state, other, cluster.nodes.all())
     assert verdict.status(0) == profile.plugin.filter(state, other, profile.node())
