@@ -7,9 +7,10 @@ plugin is used.
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Generic, Self, TypeVar
 
+from koordpy.lib.entry_points import entry_points
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.lib.nearest import suggestion
 
@@ -43,7 +44,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         self.base = base
         self._points: dict[str, EntryPoint] = {}
         self._types: dict[str, type[T]] = {}
-        for point in entry_points(group=group) if points is None else points:
+        for point in entry_points(group) if points is None else points:
             self._add(point)
 
     @classmethod

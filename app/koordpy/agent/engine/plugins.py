@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final
 
 from koordpy.agent.cgroups.executor import Executor
@@ -23,6 +23,7 @@ from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.field_error import FieldError, shown
 from koordpy.api.plugin_errors import DuplicateName, PluginError
+from koordpy.lib.entry_points import distribution_name, entry_points
 from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, parse, unrecognized
 from koordpy.lib.nearest import suggestion
 
@@ -211,12 +212,12 @@ class Installed:
 def _entry_points() -> list[tuple[str, EntryPoint]]:
     """Return the entry points with their groups, koordpy's own first."""
     order = list(GROUPS)
-    found = [(group, point) for group in order for point in entry_points(group=group)]
-    return sorted(found, key=lambda each: (not _is_own(each[1]), order.index(each[0]), each[1].name))
+    found = [(group, point) for group in order for point in entry_points(group)]
 
+    def rank(each: tuple[str, EntryPoint]) -> tuple[bool, int, str]:
+        return distribution_name(each[1]) != "koordpy", order.index(each[0]), each[1].name
 
-def _is_own(point: EntryPoint) -> bool:
-    return point.dist is not None and point.dist.name == "koordpy"
+    return sorted(found, key=rank)
 
 
 def _named(handle: Handle, plugin: str) -> Handle:

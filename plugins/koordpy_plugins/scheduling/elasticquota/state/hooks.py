@@ -9,12 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.args import HookPluginConf
+from koordpy.lib.entry_points import entry_points
 from koordpy.scheduling.interface.quota_hooks import (
     GROUP,
     HookFactory,
@@ -151,6 +151,7 @@ def create(tree: str, reader: QuotaReader, configured: Iterable[HookPluginConf])
 
 def _factory(key: str) -> HookFactory | None:
     if key not in _FACTORIES:
-        for found in entry_points(group=GROUP, name=key):
-            _FACTORIES[key] = found.load()
+        for found in entry_points(GROUP):
+            if found.name == key:
+                _FACTORIES[key] = found.load()
     return _FACTORIES.get(key)
