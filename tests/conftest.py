@@ -1,5 +1,6 @@
 """Command line options and fixtures of all tests."""
 
+import gc
 import logging
 import os
 from collections.abc import Generator, Iterator
@@ -34,6 +35,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what tests/integration runs against: koordpy's embedded control plane (default) or a real "
         "kube-apiserver and etcd; the environment variable KOORDPY_CONTROL_PLANE sets it too",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave the modules and the tests themselves, which stay to the end, out of garbage collections.
+
+    They are millions of objects: to visit them again and again took two fifths of the time of all tests.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 AUDITED = (
