@@ -25,6 +25,7 @@ from koordpy.audit.auditing import audit
 from koordpy.audit.objects import Objects
 from koordpy.audit.topology import CPU_TOPOLOGY
 from koordpy.cluster.wire import decode_page
+from koordpy.lib import garbage
 
 NODES, PODS_OF_NODE = 5_000, 30
 QUOTAS = 500
@@ -41,6 +42,7 @@ def run(rounds: int = 5, nodes: int = NODES) -> Result:
     result = Result.begin(
         "audit", audit="audit, s", cpu="CPU, s", listing="decoding of the pods, s", findings="findings"
     )
+    garbage.collect_seldom()  # as the command line does
     for _ in range(rounds):
         for dirty in (False, True):
             documents, listing = _documents(nodes, dirty=dirty)

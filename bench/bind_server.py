@@ -13,7 +13,8 @@ from koordpy.cluster.connection import Access, Channel, Connection
 from koordpy.compose.process import Process
 from koordpy.http.server.application import Application
 from koordpy.http.server.listener import Listener
-from koordpy.main import begin_listing, tune_memory
+from koordpy.lib.garbage import begin_listing
+from koordpy.main import tune_memory
 from koordpy.settings import load
 
 

@@ -26,7 +26,8 @@ from koordpy.http.server.direct import Direct, Reply
 from koordpy.http.server.listener import Listener
 from koordpy.lib import certificates
 from koordpy.lib.certificates import SERVER_CERT, SERVER_KEY
-from koordpy.main import begin_listing, tune_memory
+from koordpy.lib.garbage import begin_listing
+from koordpy.main import tune_memory
 from koordpy.settings import Settings, load
 
 WAYS = ("direct", "asgi", "uvicorn", "fastapi")

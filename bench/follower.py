@@ -19,7 +19,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.informers import Informers
-from koordpy.main import begin_listing, tune_memory
+from koordpy.lib.garbage import begin_listing
+from koordpy.main import tune_memory
 
 
 class Stalls:

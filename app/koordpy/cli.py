@@ -16,6 +16,7 @@ from koordpy.commands.debug_client import DebugServer, address, component_option
 from koordpy.commands.lazy_group import LazyGroup
 from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
+from koordpy.lib import garbage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -220,6 +221,7 @@ def main() -> None:
 
 
 def _run(group: click.Group, name: str | None) -> None:
+    garbage.collect_seldom()
     try:
         sys.exit(group.main(prog_name=name, standalone_mode=False))  # the command's exit code, else 0
     except click.exceptions.Abort:

@@ -2,7 +2,6 @@
 
 import asyncio
 import ctypes
-import gc
 import logging
 import resource
 import signal
@@ -13,6 +12,7 @@ from prometheus_client import disable_created_metrics
 
 from koordpy.compose.part import ConfigSource
 from koordpy.compose.process import Process
+from koordpy.lib import garbage
 from koordpy.lib.log_format import LineFormatter
 from koordpy.lib.resident_memory import return_clean_pages
 from koordpy.lib.verbosity import set_verbosity
@@ -27,12 +27,6 @@ _RETURNED_TOGETHER = 4 << 20
 """Bytes of freed smaller blocks that are returned together."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # `mallopt(3)`
-
-_COLLECT_AFTER = 200_000
-"""New containers between two collections: cached objects have few cycles and rarely become garbage."""
-
-_COLLECT_WHILE_LISTING_AFTER = 2_000_000
-"""The same until the first lists are complete: ten containers per pod, none of which becomes garbage."""
 
 _OPEN_FILES = 65_536
 
@@ -54,7 +48,7 @@ def run_process(settings: Settings, parts: Iterable[str], source: ConfigSource |
 
     async def running(stopping: asyncio.Event) -> None:
         process = Process(settings, parts, source=source)
-        begin_listing()
+        garbage.begin_listing()
         try:
             await _first(_serve(process), stopping.wait())
         finally:
@@ -78,7 +72,7 @@ async def _tune_when_ready(process: Process) -> None:
 def run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run a program on uvloop; the event that it receives is set on SIGTERM and SIGINT."""
 
-    collect_seldom()
+    garbage.collect_seldom()
     return_freed_memory()
     # They double the number of series, and no dashboard uses them.
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -117,25 +111,9 @@ def return_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, _RETURNED_TOGETHER)
 
 
-def collect_seldom(after: int = _COLLECT_AFTER) -> None:
-    """Run the garbage collector less often: it would run a thousand times while lists are read."""
-    gc.set_threshold(after, 20, 50)
-
-
-def begin_listing() -> None:
-    """Disable frequent garbage collection during the first lists, until `tune_memory`."""
-    collect_seldom(_COLLECT_WHILE_LISTING_AFTER)
-
-
 def tune_memory() -> None:
-    """Freeze the listed objects, so that the garbage collector skips them.
-
-    Cached objects live as long as the process; traversing a hundred thousand of them blocks the process for
-    a tenth of a second. What only the start needed of libraries is given back.
-    """
-    gc.collect()
-    gc.freeze()
-    collect_seldom()
+    """Leave the listed objects out of garbage collections, and give back what only the start needed."""
+    garbage.end_listing()
     return_clean_pages()
 
 
