@@ -38,11 +38,6 @@ class RestoredNodes(Generic[T]):
     def _infos(self) -> _InfosByNode:
         return self._read_infos()
 
-    @property
-    def is_asked(self) -> bool:
-        """Whether anything was asked for yet."""
-        return "_infos" in vars(self)
-
     def on(self, node_name: str) -> T | None:
         """Return what reservations hold on a node; None if that is nothing."""
         if node_name not in self._found:
