@@ -5,10 +5,13 @@ A plugin whose allocations reservations may hold is called for all nodes with re
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.bounded_lru import BoundedLru
+from koordpy.lib.deep_size import deep_size
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 
@@ -18,6 +21,11 @@ Infos = Sequence[ReservationInfo]
 Find = Callable[[str, Infos, Infos], T | None]
 """Returns what the matched and the unmatched reservations of a node hold; None if that is nothing."""
 _InfosByNode = Mapping[str, tuple[Infos, Infos]]
+
+MAX_BYTES: Final = 32 << 20
+"""The budget of a `RememberedNodes`."""
+
+_ENTRY_BYTES: Final = 1000
 
 
 class RestoredNodes(Generic[T]):
@@ -65,3 +73,58 @@ def _by_node_name(matched: ReservationPairs, unmatched: ReservationPairs) -> _In
         for at, info in zip(pairs.at.tolist(), pairs.reservations, strict=True):
             found.setdefault(names[at], ([], []))[kind].append(info)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered(Generic[T]):
+    """What was found, and all that it was found from."""
+
+    version: int
+    infos: tuple[Infos, Infos]
+    revisions: Sequence[int]
+    found: T | None
+
+
+class RememberedNodes(Generic[T]):
+    """What a `Find` finds, remembered from attempt to attempt until the node or a reservation changes.
+
+    `version` returns a number that changes with all that `find` reads of a node by its name. What `is_shared`
+    refuses is found anew for each attempt, because attempts change it; `own_parts` returns the parts of what
+    was found that nothing else holds, for its size.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: Callable[[str], int],
+        find: Find[T],
+        *,
+        own_parts: Callable[[T], object],
+        is_shared: Callable[[T], bool] = lambda _: True,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._version, self._find, self._is_shared = version, find, is_shared
+        self._own_parts = own_parts
+        self._known: BoundedLru[tuple[str, ...], _Remembered[T]] = BoundedLru(name, max_bytes)
+
+    def __call__(self, node_name: str, matched: Infos, unmatched: Infos) -> T | None:
+        """Return what `find` returns."""
+        key = (node_name, *(info.uid for info in matched))
+        version, infos = self._version(node_name), (matched, unmatched)
+        revisions = [info.revision for of_kind in infos for info in of_kind]
+        known = self._known.get(key)
+        if (
+            known is not None
+            and known.version == version
+            and known.infos == infos
+            and known.revisions == revisions
+        ):
+            return known.found
+        found = self._find(node_name, matched, unmatched)
+        if found is None or self._is_shared(found):
+            remembered = _Remembered(version, infos, revisions, found)
+            parts = None if found is None else self._own_parts(found)
+            self._known.put(key, remembered, _ENTRY_BYTES + deep_size(parts, self._known.largest))
+        else:
+            self._known.pop(key)
+        return found

@@ -49,7 +49,7 @@ from koordpy.scheduling.interface.node_info import NodeInfo, each
 from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
-from koordpy.scheduling.toolkit.restored_nodes import RestoredNodes
+from koordpy.scheduling.toolkit.restored_nodes import RememberedNodes, RestoredNodes
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT
 from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 
@@ -68,6 +68,7 @@ from .preemption import move
 from .reservations.reusable import (
     NOTHING,
     RESTORED,
+    NodeReusable,
     of_reservations_on,
     restore_pods,
     restored_in,
@@ -132,6 +133,13 @@ class NodeNUMAResource(
         self._plain = PlainNodes(columns, scorer)
         self._admission = Admission(handle, self._cases, numa_scorer)
         self._commit = Commit(handle, self.ledger, self._admission)
+        self._restored = RememberedNodes(
+            "numa_of_reservations",
+            self.ledger.version,
+            partial(of_reservations_on, self.ledger),
+            own_parts=NodeReusable.own_parts,
+            is_shared=NodeReusable.is_shared,
+        )
         self._filter = NodeFilter(self._admission, self._commit)
         self._score = NodeScore(handle, scorer)
         handle.on_forget(lambda pod, node_name: self.ledger.release(node_name, pod.metadata.uid))
@@ -238,8 +246,7 @@ class NodeNUMAResource(
         self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> tuple[Mapping[str, object], Status]:
         """Find what the reservations of nodes hold, once it is asked for."""
-        find = partial(of_reservations_on, self.ledger)
-        state.write(RESTORED, RestoredNodes.of_pairs(matched, unmatched, find))
+        state.write(RESTORED, RestoredNodes.of_pairs(matched, unmatched, self._restored))
         return {}, SUCCESS
 
     def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:

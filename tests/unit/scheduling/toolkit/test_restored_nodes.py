@@ -8,7 +8,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
-from koordpy.scheduling.toolkit.restored_nodes import Infos, RestoredNodes
+from koordpy.scheduling.toolkit.restored_nodes import Infos, RememberedNodes, RestoredNodes
 
 Names = tuple[list[str], list[str]]
 
@@ -81,3 +81,61 @@ def test_without_reservations_nothing_is_held(nodes: NodeSet) -> None:
     assert found.among(nodes) == {}
     found.keep("b", (["mine"], []))
     assert set(found.among(nodes)) == {"b"}
+
+
+class Counted:
+    """Finds what a Finder finds, for a version that tests set; remembers it."""
+
+    def __init__(self, *, is_shared: bool = True, max_bytes: int = 1 << 20) -> None:
+        self.find, self.version = Finder(), 1
+        self.remembered = RememberedNodes[Names](
+            "test_restored",
+            lambda _: self.version,
+            self.find,
+            own_parts=lambda found: found,
+            is_shared=lambda _: is_shared,
+            max_bytes=max_bytes,
+        )
+
+
+def infos(*names: str) -> list[ReservationInfo]:
+    return [ReservationInfo(decode(Reservation, {"metadata": {"name": name, "uid": name}})) for name in names]
+
+
+def test_what_was_found_is_remembered_until_the_node_or_a_reservation_changes() -> None:
+    counted = Counted()
+    (one, other), remembered = infos("r0", "r1"), counted.remembered
+    for _ in range(2):
+        assert remembered("a", [one], [other]) == (["r0"], ["r1"])
+    assert counted.find.calls == ["a"]
+    counted.version = 2
+    assert remembered("a", [one], [other]) == (["r0"], ["r1"])
+    other.revision += 1
+    assert remembered("a", [one], [other]) == (["r0"], ["r1"])
+    assert remembered("a", [one], infos("r1")) == (["r0"], ["r1"])
+    assert counted.find.calls == ["a"] * 4
+
+
+def test_pods_that_may_use_other_reservations_find_others() -> None:
+    counted = Counted()
+    one, other = infos("r0", "r1")
+    for _ in range(2):
+        assert counted.remembered("a", [one], [other]) == (["r0"], ["r1"])
+        assert counted.remembered("a", [], [one, other]) == ([], ["r0", "r1"])
+    assert counted.find.calls == ["a"] * 2
+
+
+def test_a_node_without_anything_is_remembered_too() -> None:
+    counted = Counted()
+    held = infos("r0")
+    assert counted.remembered("d", held, []) is counted.remembered("d", held, []) is None
+    assert counted.find.calls == ["d"]
+
+
+@pytest.mark.parametrize(("is_shared", "max_bytes"), [(False, 1 << 20), (True, 8000)])
+def test_what_attempts_change_or_is_too_large_is_found_anew(is_shared: bool, max_bytes: int) -> None:
+    counted = Counted(is_shared=is_shared, max_bytes=max_bytes)
+    held = infos("r0")
+    for _ in range(2):
+        assert counted.remembered("a", held, []) == (["r0"], [])
+    assert counted.find.calls == ["a"] * 2

@@ -10,7 +10,7 @@ from koordpy.api.core import Pod
 from koordpy.scheduling.interface import ReservationInfo
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
-from koordpy.scheduling.toolkit.restored_nodes import Infos, RestoredNodes
+from koordpy.scheduling.toolkit.restored_nodes import Infos, RememberedNodes, RestoredNodes
 
 from ..allocation.view import returned
 from ..state.ledger import DeviceLedger
@@ -31,6 +31,9 @@ class Restoring:
 
     def __init__(self, ledger: DeviceLedger) -> None:
         self._ledger = ledger
+        self._remembered = RememberedNodes(
+            "devices_of_reservations", ledger.version, self._found, own_parts=RestoredNode.own_parts
+        )
 
     @staticmethod
     def begin(state: CycleState, *, skip: bool, keeps: bool = False) -> None:
@@ -48,7 +51,7 @@ class Restoring:
         self, state: CycleState, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> None:
         """Restore what reservations hold on nodes once it is asked for; both pairs have the same nodes."""
-        nodes = RestoredNodes.of_pairs(matched, unmatched, self._found)
+        nodes = RestoredNodes.of_pairs(matched, unmatched, self._remembered)
         state.write(RESTORED, Restored(skip=False, nodes=nodes))
 
     def reservations(

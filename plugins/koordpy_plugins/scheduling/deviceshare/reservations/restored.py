@@ -67,6 +67,11 @@ class RestoredNode:
             total(*(difference(each.allocatable, each.remained, negative=False) for each in unmatched)),
         )
 
+    def own_parts(self) -> object:
+        """Return what is in no ledger."""
+        items = [(item.allocated, item.remained) for item in (*self.matched, *self.unmatched)]
+        return items, self.matched_allocatable, self.matched_allocated, self.unmatched_used
+
 
 EMPTY = RestoredNode()
 

@@ -6,6 +6,7 @@ Source: Koordinator, `pkg/scheduler/plugins/deviceshare/device_cache.go`, `event
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -52,6 +53,8 @@ class DeviceLedger(DerivedState):
         self._claims = Claims()
         self._reservation_places: dict[str, tuple[str, str]] = {}
         self._on_change: list[Callable[[str], None]] = []
+        self._versions: dict[str, int] = {}
+        self._changes = count(1)
         self._nodes = self.follow(Node, None, None, self._node_deleted)
         self._devices = self.follow(
             Device, self._device_set, lambda _, new: self._device_set(new), self._device_deleted
@@ -83,6 +86,10 @@ class DeviceLedger(DerivedState):
     def node(self, name: str) -> NodeDevices | None:
         """Return the devices of a node; None if it has no Device, and no pod has any device of it."""
         return self._known.get(name)
+
+    def version(self, name: str) -> int:
+        """Return a number that no earlier or later state of a node's devices has; 0 without devices."""
+        return self._versions.get(name, 0)
 
     def __iter__(self) -> Iterator[tuple[str, NodeDevices]]:
         """Yield the nodes with their devices, by name."""
@@ -211,6 +218,10 @@ class DeviceLedger(DerivedState):
             del self._known[name]
 
     def _tell(self, name: str) -> None:
+        if name in self._known:
+            self._versions[name] = next(self._changes)
+        else:
+            self._versions.pop(name, None)
         for changed in self._on_change:
             changed(name)
 

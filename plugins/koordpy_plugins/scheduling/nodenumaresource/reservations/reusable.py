@@ -3,12 +3,13 @@
 Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/reservation.go`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from koordpy.api.core import Pod
+from koordpy.api.reservation import RESTRICTED
 from koordpy.api.resource_amounts import Amounts, minus, minus_not_negative
 from koordpy.api.resource_list import Quantities
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
@@ -56,6 +57,8 @@ class NodeReusable:
     matched_allocated: Mapping[int, Amounts] = field(default_factory=dict)
     matched_remained_cpus: frozenset[int] = _NO_CPUS
     matched_cpus: frozenset[int] = _NO_CPUS
+    lent: dict[Hashable, Any] = field(default_factory=dict, compare=False)
+    """What arrays have read of it (see `all_nodes.special`)."""
 
     @classmethod
     def of(
@@ -81,6 +84,16 @@ class NodeReusable:
     def owners_use(self) -> dict[int, Amounts]:
         """What pods have of reservations: it counts twice in what is allocated."""
         return sum_up(self.unmatched_used, self.matched_allocated)
+
+    def is_shared(self) -> bool:
+        """Return whether attempts leave it as it is: none trims what remains of a Restricted reservation."""
+        return all(item.info.policy != RESTRICTED for item in self.matched.values())
+
+    def own_parts(self) -> object:
+        """Return what is in no ledger."""
+        items = (*self.matched.values(), *self.unmatched.values())
+        remained = [(item.remained, item.remained_cpus, item.allocated) for item in items]
+        return remained, self.unmatched_used, self.matched_allocatable, self.owners_use
 
 
 def _used(item: Reusable) -> dict[int, Amounts]:

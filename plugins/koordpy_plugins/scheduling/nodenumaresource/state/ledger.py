@@ -9,6 +9,7 @@ importance, and a restart finds the same. Source: Koordinator,
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from itertools import count
 from typing import Final
 
 from koordpy.api import extension
@@ -51,6 +52,8 @@ class CPULedger(DerivedState):
         self._reserved: dict[str, str] = {}
         """The nodes of pods that are reserved and that no object shows there yet, by UID."""
         self._changed: list[Callable[[str], None]] = []
+        self._versions: dict[str, int] = {}
+        self._changes = count(1)
         self._log_tokens = TokenBucket(_LOGGED_PER_SECOND, _LOGGED_AT_ONCE, cluster.clock)
         self.follow(
             NodeResourceTopology,
@@ -99,6 +102,10 @@ class CPULedger(DerivedState):
         """
         known = self._allocations.get(node_name)
         return known if known is not None and self.options(node_name).is_valid else None
+
+    def version(self, node_name: str) -> int:
+        """Return a number that no earlier or later state of a node has; 0 while nothing is known of it."""
+        return self._versions.get(node_name, 0)
 
     # --- what scheduling changes -----------------------------------------------------------------
 
@@ -239,6 +246,10 @@ class CPULedger(DerivedState):
             self._tell(name)
 
     def _tell(self, node_name: str) -> None:
+        if node_name in self._options or node_name in self._allocations:
+            self._versions[node_name] = next(self._changes)
+        else:
+            self._versions.pop(node_name, None)
         for changed in self._changed:
             changed(node_name)
 

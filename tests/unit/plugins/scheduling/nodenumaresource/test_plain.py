@@ -137,10 +137,10 @@ def test_what_reservations_hold_is_not_even_looked_up_for_pods_that_need_nothing
     nodes = cluster.nodes.all()
     looked_up: list[str] = []
 
-    def find(_: object, node_name: str, *__: object) -> None:
+    def find(node_name: str, *_: object) -> None:
         looked_up.append(node_name)
 
-    monkeypatch.setattr("koordpy_plugins.scheduling.nodenumaresource.plugin.of_reservations_on", find)
+    monkeypatch.setattr(plugin, "_restored", find)
     for pod, expected in ((bound_pod("p", qos="LS"), []), (bound_pod("q"), ["a", "b"])):
         nothing = ReservationPairs(nodes, np.array([], np.int64), [], [])
         plugin.pre_restore_reservation(state, pod)

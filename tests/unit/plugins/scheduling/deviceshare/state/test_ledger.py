@@ -195,3 +195,33 @@ def test_listeners_hear_of_nodes_that_change(cluster, ledger):
     end()
     cluster.store(Pod).discard("x/p")
     assert heard == ["n", "m"]
+
+
+def test_no_two_states_of_a_node_have_the_same_version(cluster, ledger):
+    def version():
+        return ledger.version("n")
+
+    versions = [version()]
+    pods, devices, reservations = (cluster.store(each) for each in (Pod, Device, Reservation))
+    for change in (
+        lambda: cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n"}})),
+        lambda: devices.apply(device([gpu(0)])),
+        lambda: pods.apply(pod()),
+        lambda: reservations.apply(reservation()),
+        lambda: ledger.reserve("n", "x/q", allocation()),
+        lambda: ledger.release("n", "x/q"),
+        lambda: pods.discard("x/p"),
+        lambda: devices.apply(device([gpu(0), gpu(1)])),
+    ):
+        change()
+        versions.append(version())
+    pods.apply(pod(node="m"))
+    assert version() == versions[-1], "another node has changed"
+    assert versions[:2] == [0, 0]
+    assert len(set(versions[1:])) == len(versions) - 1
+    reservations.discard("r")
+    devices.discard("n")
+    cluster.store(Node).discard("n")
+    assert (ledger.node("n"), version()) == (None, 0)
+    devices.apply(device([gpu(0)]))
+    assert version() > max(versions)

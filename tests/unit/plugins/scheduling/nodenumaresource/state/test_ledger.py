@@ -298,3 +298,25 @@ def test_pods_with_equal_annotations_share_what_was_read():
     first, second = world.state.pods.values()
     assert first.numa_resources is second.numa_resources
     assert first.cpus is second.cpus
+
+
+def test_no_two_states_of_a_node_have_the_same_version():
+    world = World(topology=None)
+    ledger = world.ledger
+    versions = [ledger.version("n0")]
+    for change in (
+        lambda: world.put(nrt(cpus=CPUS, zones={"node-0": {"cpu": "4"}})),
+        lambda: world.put(bound(annotations=status("0-1"))),
+        lambda: ledger.reserve("n0", PodAllocation("q", "default", "q", frozenset({2}), "", {})),
+        lambda: ledger.release("n0", "q"),
+        lambda: world.gone(Pod, "default/p"),
+        lambda: world.put(nrt(cpus=CPUS, zones={"node-0": {"cpu": "3"}})),
+    ):
+        change()
+        versions.append(ledger.version("n0"))
+    assert versions[0] == 0
+    assert len(set(versions)) == len(versions)
+    world.gone(NodeResourceTopology, "n0")
+    assert ledger.version("n0") == 0
+    world.put(nrt(cpus=CPUS, zones={"node-0": {"cpu": "4"}}))
+    assert ledger.version("n0") > max(versions)
