@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
@@ -52,6 +54,23 @@ class NUMAHintGroups:
     def pick(self, at: Int64) -> "NUMAHintGroups":
         """Return the groups of some of the nodes."""
         return NUMAHintGroups(self.numbers[at], self.hints, lambda nodes, masks: self.check(at[nodes], masks))
+
+    def with_others(self, others: "NUMAHintGroups") -> "NUMAHintGroups":
+        """Return the groups with those of others, which come first for nodes that have both."""
+        is_other = others.numbers >= 0
+
+        def check(nodes: Int64, masks: Int64) -> Checked:
+            found, statuses = np.zeros(len(nodes), np.int64), list[Status]()
+            for groups, here in ((self, ~is_other[nodes]), (others, is_other[nodes])):
+                at = np.flatnonzero(here)
+                if len(at):
+                    keys, of_groups = groups.check(nodes[at], masks[at])
+                    found[at] = keys + len(statuses)
+                    statuses += of_groups
+            return found, statuses
+
+        numbers = np.where(is_other, others.numbers + len(self.hints), self.numbers)
+        return NUMAHintGroups(numbers, [*self.hints, *others.hints], check)
 
 
 class NUMATopologyHintProvider:

@@ -127,7 +127,7 @@ class DeviceShare(
             unsupported=unsupported,
             aligns=not args.disable_device_numa_topology_alignment,
         )
-        self._all_nodes = AllNodes(handle, columns, scorer, self._placing)
+        self._all_nodes = AllNodes(handle, columns, self.ledger, scorer, self._placing)
         config = args.gpu_shared_resource_templates_config
         templates = cluster.shared(
             GPUSharedResourceTemplates, config.config_map_namespace, config.config_map_name
@@ -322,7 +322,11 @@ class DeviceShare(
 
     def filter_nominate_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
         """Do the same for all pairs; refuse none to a pod that requests no devices."""
-        return PASS if state.read(PREPARED) is None else super().filter_nominate_reservations(state, pairs)
+        prepared = state.read(PREPARED)
+        if prepared is None or not len(pairs):
+            return PASS
+        ask = self.filter_nominate_reservation
+        return Verdict.of(self._all_nodes.of_pairs(state, prepared, "FilterNominate", pairs, ask))
 
     def score_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
@@ -336,9 +340,11 @@ class DeviceShare(
 
     def score_reservations(self, state: CycleState, pairs: ReservationPairs) -> Int64:
         """Do the same for all pairs. Raises ScoreError."""
-        if state.read(PREPARED) is None:
+        prepared = state.read(PREPARED)
+        if prepared is None or not len(pairs):
             return np.zeros(len(pairs), np.int64)
-        return super().score_reservations(state, pairs)
+        scores = self._all_nodes.of_pairs(state, prepared, "ScoreReservation", pairs, self.score_reservation)
+        return np.array(scores, np.int64)
 
     def normalize_reservations_of_nodes(
         self, state: CycleState, pod: Pod, scores: Int64, first: Int64

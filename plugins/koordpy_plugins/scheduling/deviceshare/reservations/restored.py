@@ -49,6 +49,8 @@ class RestoredNode:
     """What owners use of unmatched reservations: it is counted twice, for the reserve pod and for them."""
     is_plain: bool = False
     """Whether nothing more is free on the node, unless preemption gives something back."""
+    digests: dict[int, bytes] = field(default_factory=dict, compare=False)
+    """See `reservations.contents`; by version of the node's devices."""
 
     @classmethod
     def of(
@@ -67,6 +69,10 @@ class RestoredNode:
             total(*(difference(each.allocatable, each.remained, negative=False) for each in unmatched)),
         )
 
+    def place_of(self, uid: str) -> int:
+        """Return where a reservation is among the matched ones, -1 if it is not."""
+        return next((at for at, each in enumerate(self.matched) if each.reservation.uid == uid), -1)
+
     def own_parts(self) -> object:
         """Return what is in no ledger."""
         items = [(item.allocated, item.remained) for item in (*self.matched, *self.unmatched)]
@@ -83,9 +89,9 @@ class Restored:
     skip: bool
     nodes: RestoredNodes[RestoredNode] = field(default_factory=RestoredNodes)
 
-    def special(self, nodes: NodeSet) -> set[str]:
-        """Return those of some nodes on which reservations decide what is free."""
-        return {name for name, each in self.nodes.among(nodes).items() if not each.is_plain}
+    def special(self, nodes: NodeSet) -> dict[str, RestoredNode]:
+        """Return those of some nodes, by name, on which reservations decide what is free."""
+        return {name: each for name, each in self.nodes.among(nodes).items() if not each.is_plain}
 
 
 RESTORED: StateKey[Restored] = StateKey("DeviceShare/restored-reservations")

@@ -236,6 +236,10 @@ class DeviceColumns(DerivedState):
         which, first = row_groups.group((states,), len(states))
         return states[first].astype(np.int64), which
 
+    def digest(self, state: int) -> bytes:
+        """Return what no other state has, now or later."""
+        return self._rows.digest(state)
+
     def refresh(self) -> None:
         """Write the rows of nodes that have changed."""
         self.refresh_some(len(self._dirty))

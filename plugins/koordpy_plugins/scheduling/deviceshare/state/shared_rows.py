@@ -18,6 +18,7 @@ class SharedRows:
     def __init__(self) -> None:
         self._columns: list[Column] = []
         self._rows: dict[bytes, int] = {}
+        self._digests: dict[int, bytes] = {}
         self._unused: list[int] = []
         self._capacity = 2
         self._most = _SLACK
@@ -37,12 +38,18 @@ class SharedRows:
         key = blake2b(digest_size=_DIGEST_BYTES)
         for column in self._columns:
             key.update(column.values[self.spare].tobytes())
-        row = self._rows.setdefault(key.digest(), self.spare)
+        digest = key.digest()
+        row = self._rows.setdefault(digest, self.spare)
         if row == self.spare:
+            self._digests[row] = digest
             self.spare = self._next()
         else:
             self._reset(self.spare)
         return row
+
+    def digest(self, row: int) -> bytes:
+        """Return what only rows with the same cells have; empty for row 0."""
+        return self._digests.get(row, b"")
 
     def tidy(self, used: Int64) -> None:
         """Forget all rows but those in `used`, once that frees many."""
@@ -51,7 +58,7 @@ class SharedRows:
         kept = frozenset(used.tolist())
         for key, row in list(self._rows.items()):
             if row not in kept:
-                del self._rows[key]
+                del self._rows[key], self._digests[row]
                 self._reset(row)
                 self._unused.append(row)
         self._most = 2 * len(self._rows) + _SLACK
