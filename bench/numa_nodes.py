@@ -10,7 +10,7 @@ keep them. In some rows
 * the nodes have eight NUMA nodes of 16 CPUs and a GPU each, of which 255 sets may serve the pod;
 * the pod wants a virtual function of a network card near its GPUs;
 * 500 of the nodes have a Reservation of 8 CPUs and a GPU, of which another pod has a half, or 100 of them
-  have one for the pod.
+  have one for the pod: on nodes without other pods, which are all in the same state, or with some of them.
 """
 
 import json
@@ -105,6 +105,15 @@ def run(rounds: int = 5, nodes: int = NODES) -> Result:
             cluster,
             rounds,
         )
+        cluster, framework = _world(policy, nodes, reserved=100, busy=True)
+        everything, rng = cluster.nodes.all(), random.Random(3)
+        _measure(framework, owner, everything)
+        for _ in range(2 * rounds):
+            owner = _pod(rng.randint(1, 3), rng.randint(1, 24))
+            owner.metadata.labels["app"] = _OWNER
+            asks = "1 to 3 GPUs and 1 to 24 CPUs, each pod other ones"
+            label = f"{asks}, 100 Reservations for the pod beside pods, {said}"
+            _add(result, label, _measure(framework, owner, everything, may_fit_nowhere=True))
     return result
 
 
@@ -155,6 +164,7 @@ def _world(
     numa_nodes: int = 2,
     cards: bool = False,
     reserved: int = 0,
+    busy: bool = False,
 ) -> tuple[Cluster, Framework]:
     rng, cluster = random.Random(1), Cluster()
     for at in range(count):
@@ -166,8 +176,10 @@ def _world(
             reservation, owner = _reserved(name)
             cluster.store(Reservation).apply(reservation)
             cluster.store(Pod).apply(owner)
-            continue
-        for pod in _sharing(rng, name) if shares else _running(rng, name, numa_nodes):
+            if not busy:
+                continue
+        running = _running(rng, name, numa_nodes, is_reserved=at < reserved)
+        for pod in _sharing(rng, name) if shares else running:
             cluster.store(Pod).apply(pod)
     named = [{"name": name} for name in (*_PLUGINS, *(["Reservation"] if reserved else []))]
     profile = {"plugins": {"multiPoint": {"enabled": [*named, {"name": "DefaultBinder"}]}}}
@@ -242,10 +254,12 @@ def _place(switch: int, numa_node: int) -> dict[str, Any]:
     return {"nodeID": numa_node, "pcieID": str(switch), "socketID": switch // 2}
 
 
-def _running(rng: random.Random, node: str, numa_nodes: int) -> list[Pod]:
-    """Up to four pods with whole cores and GPUs of one NUMA node each."""
+def _running(rng: random.Random, node: str, numa_nodes: int, *, is_reserved: bool) -> list[Pod]:
+    """Up to four pods with whole cores and GPUs of one NUMA node each; `is_reserved` leaves a Reservation its own."""
     cores = [each.tolist() for each in np.array_split(range(_CORES), numa_nodes)]
     gpus = [each.tolist() for each in np.array_split(range(_GPUS), numa_nodes)]
+    if is_reserved:
+        del cores[-1][-4:], gpus[-1][-1:]
     pods = []
     for number in range(rng.randrange(5)):
         zone, has, many = rng.randrange(numa_nodes), rng.randrange(3), rng.randrange(1, 9)

@@ -11,7 +11,6 @@ from typing import Final, Generic, TypeVar
 
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.bounded_lru import BoundedLru
-from koordpy.lib.deep_size import deep_size
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 
@@ -89,8 +88,8 @@ class RememberedNodes(Generic[T]):
     """What a `Find` finds, remembered from attempt to attempt until the node or a reservation changes.
 
     `version` returns a number that changes with all that `find` reads of a node by its name. What `is_shared`
-    refuses is found anew for each attempt, because attempts change it; `own_parts` returns the parts of what
-    was found that nothing else holds, for its size.
+    refuses is found anew for each attempt, because attempts change it. `size` returns the bytes of what was
+    found that nothing else holds, and anything larger than a limit if there is more.
     """
 
     def __init__(
@@ -99,12 +98,12 @@ class RememberedNodes(Generic[T]):
         version: Callable[[str], int],
         find: Find[T],
         *,
-        own_parts: Callable[[T], object],
+        size: Callable[[T, int], int],
         is_shared: Callable[[T], bool] = lambda _: True,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._version, self._find, self._is_shared = version, find, is_shared
-        self._own_parts = own_parts
+        self._size = size
         self._known: BoundedLru[tuple[str, ...], _Remembered[T]] = BoundedLru(name, max_bytes)
 
     def __call__(self, node_name: str, matched: Infos, unmatched: Infos) -> T | None:
@@ -123,8 +122,8 @@ class RememberedNodes(Generic[T]):
         found = self._find(node_name, matched, unmatched)
         if found is None or self._is_shared(found):
             remembered = _Remembered(version, infos, revisions, found)
-            parts = None if found is None else self._own_parts(found)
-            self._known.put(key, remembered, _ENTRY_BYTES + deep_size(parts, self._known.largest))
+            more = 0 if found is None else self._size(found, self._known.largest)
+            self._known.put(key, remembered, _ENTRY_BYTES + more)
         else:
             self._known.pop(key)
         return found

@@ -17,7 +17,6 @@ import numpy as np
 from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
-from koordpy.api.reservation_annotations import is_ignored_by
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
@@ -55,9 +54,8 @@ from koordpy.scheduling.toolkit.topology_manager.manager import init_store
 
 from .admission import Admission
 from .all_nodes.arrays import Arrays
-from .all_nodes.other_hints import HintGroups, ProviderGroups
+from .all_nodes.nodes import AllNodes
 from .all_nodes.plain import PlainNodes
-from .all_nodes.special import Special
 from .args import NodeNUMAResourceArgs
 from .attempt import pod_state
 from .attempt.pod_state import POD_STATE, PodState
@@ -129,15 +127,15 @@ class NodeNUMAResource(
         scorer = Scorer.of(args.scoring_strategy.type, args.scoring_strategy)
         numa_scorer = Scorer.of(args.numa_scoring_strategy.type, args.scoring_strategy)
         columns = handle.cluster.shared(CPUColumns)
-        self._arrays = Arrays(columns, numa_scorer, scorer)
-        self._plain = PlainNodes(columns, scorer)
+        self._arrays = Arrays(columns, self.ledger, numa_scorer, scorer)
+        self._all_nodes = AllNodes(handle, self, self._arrays, PlainNodes(columns, scorer))
         self._admission = Admission(handle, self._cases, numa_scorer)
         self._commit = Commit(handle, self.ledger, self._admission)
         self._restored = RememberedNodes(
             "numa_of_reservations",
             self.ledger.version,
             partial(of_reservations_on, self.ledger),
-            own_parts=NodeReusable.own_parts,
+            size=NodeReusable.size,
             is_shared=NodeReusable.is_shared,
         )
         self._filter = NodeFilter(self._admission, self._commit)
@@ -203,34 +201,7 @@ class NodeNUMAResource(
             return PASS
         if found.designated is not None:
             return Verdict.of([self._filter_one(state, found, pod, node) for node in each(nodes)])
-        plain = self._plain.of(found, nodes)
-        if plain is None:
-            return self._filter_all(state, found, pod, nodes)
-        if np.count_nonzero(plain) == len(plain):
-            return PASS
-        others = np.flatnonzero(~plain)
-        return self._filter_all(state, found, pod, nodes.pick(others)).spread(others, len(nodes))
-
-    def _filter_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Verdict:
-        special = self._special(state, found, nodes)
-        filtered = self._arrays.filter(state, found, nodes, special, partial(self._other_hints, state, pod))
-        return filtered.verdict(lambda at: self._filter_one(state, found, pod, NodeInfo(nodes, at)))
-
-    @staticmethod
-    def _special(state: CycleState, found: PodState, nodes: NodeSet) -> Special:
-        """Return the nodes on which the attempt sees more than what is allocated."""
-        return Special.of(restored_in(state).among(nodes), found.preemptible)
-
-    def _other_hints(self, state: CycleState, pod: Pod, nodes: NodeSet) -> HintGroups | None:
-        """Return what other providers have for nodes; None if each node must be asked about by itself."""
-        providers = [
-            each
-            for each in self.handle.framework.numa_hint_providers
-            if each is self or each.has_numa_hints(state, pod)
-        ]
-        others = [each.numa_hint_groups(state, pod, nodes) for each in providers if each is not self]
-        groups = [ProviderGroups.of(each) for each in others if each is not None]
-        return HintGroups(groups, providers.index(self)) if len(groups) == len(others) else None
+        return self._all_nodes.filter(state, found, pod, nodes, partial(self._filter_one, state, found, pod))
 
     def _filter_one(self, state: CycleState, found: PodState, pod: Pod, node: NodeInfo) -> Status:
         return self._filter.filter(state, self._case(found, pod, node), node)
@@ -271,12 +242,11 @@ class NodeNUMAResource(
         return PASS
 
     def filter_nominate_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
-        """Do the same for all pairs: plain nodes need nothing of a reservation."""
+        """Do the same for all pairs: by arrays where these know that they are accepted."""
         found, status = pod_state.read(state)
-        plain = self._plain.of(found, pairs.nodes) if status.is_success and not found.is_skipped else None
-        if plain is None:
+        if not status.is_success or found.is_skipped or found.designated is not None or not len(pairs):
             return super().filter_nominate_reservations(state, pairs)
-        others = np.flatnonzero(~plain[pairs.at])
+        others = np.flatnonzero(~self._all_nodes.accepts(state, found, pairs))
         if not len(others):
             return PASS
         left = super().filter_nominate_reservations(state, pairs.pick(others))
@@ -308,24 +278,10 @@ class NodeNUMAResource(
             raise RuntimeError(status.message)
         if found.is_skipped:
             return np.zeros(len(nodes), np.int64)
-        plain = self._plain.of(found, nodes)
-        if plain is None:
-            return self._score_all(state, found, pod, nodes)
-        scores = self._plain.score(found, nodes)
-        if np.count_nonzero(plain) != len(plain):
-            others = np.flatnonzero(~plain)
-            scores[others] = self._score_all(state, found, pod, nodes.pick(others))
-        return scores
+        return self._all_nodes.score(state, found, pod, nodes, partial(self._score_one, state, found, pod))
 
-    def _score_all(self, state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Int64:
-        special = self._special(state, found, nodes)
-        if is_ignored_by(pod):
-            special = Special(nodes.names)
-        scores, alone = self._arrays.score(state, found, nodes, special)
-        for at in np.flatnonzero(alone).tolist():
-            node = NodeInfo(nodes, at)
-            scores[at] = self._score.score(state, self._case(found, pod, node), node)
-        return scores
+    def _score_one(self, state: CycleState, found: PodState, pod: Pod, node: NodeInfo) -> int:
+        return self._score.score(state, self._case(found, pod, node), node)
 
     # --- the hint provider -----------------------------------------------------------------------
 

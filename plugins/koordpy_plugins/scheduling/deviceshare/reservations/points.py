@@ -32,7 +32,7 @@ class Restoring:
     def __init__(self, ledger: DeviceLedger) -> None:
         self._ledger = ledger
         self._remembered = RememberedNodes(
-            "devices_of_reservations", ledger.version, self._found, own_parts=RestoredNode.own_parts
+            "devices_of_reservations", ledger.version, self._found, size=RestoredNode.size
         )
 
     @staticmethod

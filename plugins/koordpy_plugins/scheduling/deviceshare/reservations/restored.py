@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.deep_size import deep_size
 from koordpy.scheduling.interface import ReservationInfo
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.toolkit.restored_nodes import RestoredNodes
@@ -73,10 +74,10 @@ class RestoredNode:
         """Return where a reservation is among the matched ones, -1 if it is not."""
         return next((at for at, each in enumerate(self.matched) if each.reservation.uid == uid), -1)
 
-    def own_parts(self) -> object:
-        """Return what is in no ledger."""
+    def size(self, most: int) -> int:
+        """Return the bytes of what is in no ledger; more than `most` if there is more."""
         items = [(item.allocated, item.remained) for item in (*self.matched, *self.unmatched)]
-        return items, self.matched_allocatable, self.matched_allocated, self.unmatched_used
+        return deep_size((items, self.matched_allocatable, self.matched_allocated, self.unmatched_used), most)
 
 
 EMPTY = RestoredNode()

@@ -1,8 +1,8 @@
 """Filter and Score of all nodes at once, where arrays give exactly what evaluating a node by itself does.
 
-Some nodes are evaluated one by one, such as those with matched reservations (`special`), and those with a
-NUMA policy where other plugins have hints for one node only. `numa_policies` finds the NUMA nodes where a
-policy holds.
+Some nodes are evaluated one by one, such as those of which preemption has removed pods (`special`), and those
+with a NUMA policy where other plugins have hints for one node only. `numa_policies` finds the NUMA nodes
+where a policy holds.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +15,7 @@ from koordpy.api.extension import CPU
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 
 from ..attempt.node_policies import POLICY_MISMATCH
@@ -25,8 +26,10 @@ from ..filter import INSUFFICIENT_CPU, INVALID_RATIO, NOT_ALIGNED, POLICY_CONFLI
 from ..hints import Hints
 from ..scorer import Scorer, amounts_of
 from ..state.columns import LARGEST, NUMA_POLICIES, CPUColumns, CPURows
+from ..state.ledger import CPULedger
 from ..topology.cpu_topology import INVALID_TOPOLOGY
 from .numa_policies import AskOthers, Demands, NUMAArrays
+from .offers import Offers, ReservationOffers
 from .other_hints import Statuses, key_of
 from .scores import of_nodes, scores
 from .special import Special
@@ -70,8 +73,9 @@ class Filtered:
 class Arrays:
     """The array forms, over the columns of CPUs. `hint_scorer` scores hints, `scorer` nodes."""
 
-    def __init__(self, columns: CPUColumns, hint_scorer: Scorer, scorer: Scorer) -> None:
+    def __init__(self, columns: CPUColumns, ledger: CPULedger, hint_scorer: Scorer, scorer: Scorer) -> None:
         self._columns, self._scorer = columns, scorer
+        self._offers = ReservationOffers(ledger)
         self._numa = NUMAArrays(columns, hint_scorer, scorer)
 
     def filter(
@@ -89,25 +93,45 @@ class Arrays:
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
         unreadable, irregular, invalid, conflict, unaligned = _obstacles(pod, rows, bind, required)
+        few = bind & (merged == _NONE) & _too_few(pod, rows, required)
+        alone = ~rows.flag("exact") | unknown | special.are_alone(nodes)
+        offers, missing = self._offers_of(pod, nodes, rows, required, special)
+        alone |= missing
+        if len(offers):
+            enough = ~_too_few(pod, offers.rows, required[offers.at][offers.node])
+            few[offers.at] &= ~offers.any(enough)
+            alone |= few & pod.needs_reservation  # each reservation says why
         scarce = (
             (rows.ratio("node_ratio") > 1) & (pod.milli_cpu > 0) & self._lacks_cpu(pod, nodes, rows, bind)
         )
         checks = (
             mismatch, broken, unreadable, irregular, scarce, invalid, conflict, unaligned,
-            bind & (merged == _NONE) & _too_few(pod, rows, required),
+            few,
         )  # fmt: skip
         keys = np.select(checks, (1, 2, 3, 4, 5, 4, 6, 7, 8), 0).astype(np.int64)
         undecided = (keys == 0) & (merged != _NONE) & (merged != _BEST_EFFORT)
-        alone = ~rows.flag("exact") | (undecided & ~_is_readable(rows, required, merged))
-        alone |= unknown | special.are_alone(nodes)
+        alone |= undecided & ~_is_readable(rows, required, merged)
         statuses = {status: key for key, status in enumerate(REFUSALS)}
         here = np.flatnonzero(undecided & ~alone)
         if len(here):
             demands = Demands(merged[here], bind[here], required[here])
-            admitted = self._numa.filter(state, pod, _pick(nodes, here), rows.pick(here), demands, ask)
+            admitted = self._numa.filter(
+                state,
+                pod,
+                _pick(nodes, here),
+                rows.pick(here),
+                demands,
+                ask,
+                offers.among(here, len(nodes)),
+            )
             alone[here] = admitted.alone
             keys[here] = np.array([key_of(status, statuses) for status in admitted.statuses])[admitted.keys]
         return Filtered(keys, statuses, alone)
+
+    def _offers_of(
+        self, pod: PodState, nodes: NodeSet, rows: CPURows, required: Int64, special: Special
+    ) -> tuple[Offers, Bool]:
+        return self._offers.of(special.offering, nodes, rows, required, with_node=not pod.needs_reservation)
 
     def hints(self, pod: PodState, node: NodeSet) -> Hints | None:
         """Return what `hints.topology_hints` returns for a node on which the attempt sees what is allocated.
@@ -134,10 +158,50 @@ class Arrays:
         lacks: Bool = wanted > allocatable - requested - more
         return lacks
 
-    def score(self, state: CycleState, pod: PodState, nodes: NodeSet, special: Special) -> tuple[Int64, Bool]:
+    def accepts(self, state: CycleState, pod: PodState, pairs: ReservationPairs, special: Special) -> Bool:
+        """(k,) which pairs of the pod with a reservation are accepted in the affinities of their nodes.
+
+        The others must be evaluated by themselves, be it for the reason to refuse them.
+        """
+        at, which = np.unique(pairs.at, return_inverse=True)
+        nodes = pairs.nodes.pick(at)
+        if pod.milli_cpu > LARGEST:
+            return np.zeros(len(pairs), np.bool_)
+        rows = self._columns.of(nodes)
+        merged, _ = _numa(pod, rows)
+        bind, required, broken = _binds(pod, rows)
+        offers, missing = self._offers_of(pod, nodes, rows, required, special)
+        is_open = rows.flag("exact") & _is_readable(rows, required, merged) & ~broken
+        is_open &= ~(missing | special.are_alone(nodes) | (bind & ~rows.flag("is_valid")))
+        position = np.full(len(nodes), -1)
+        position[offers.at] = np.arange(len(offers))
+        uids = [info.uid for info in pairs.reservations]
+        places = np.array(
+            [offers.place(node, uid) for node, uid in zip(position[which].tolist(), uids, strict=True)],
+            np.int64,
+        )
+        accepted: Bool = is_open[which]
+        # A reservation that has no offer holds none of what the plugin allocates.
+        asked = np.flatnonzero(accepted & (places >= 0))
+        if len(asked):
+            of_pair = which[asked]
+            demands = Demands(merged[of_pair], bind[of_pair], required[of_pair])
+            offered = offers.rows.pick(places[asked])
+            accepted[asked] = self._numa.serves(state, pod, nodes.pick(of_pair), offered, demands)
+        return accepted
+
+    def score(
+        self,
+        state: CycleState,
+        pod: PodState,
+        nodes: NodeSet,
+        special: Special,
+        nominated: Callable[[str], str | None],
+    ) -> tuple[Int64, Bool]:
         """Return (n,) scores, and which nodes must be scored by themselves instead.
 
-        Special nodes with a NUMA policy may be among these.
+        Special nodes with a NUMA policy may be among these. `nominated` returns the UID of the reservation
+        that is nominated on a node, by its name.
         """
         if pod.milli_cpu > LARGEST:
             return np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
@@ -158,14 +222,24 @@ class Arrays:
             found[here] = self._of_nodes(pod, _pick(nodes, here), bind[here])
         conflict = (required != _position(pod.required_policy)) & bool(pod.required_policy)
         cores = np.maximum(rows.number("cpus_per_core"), 1)
-        unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & (np.int64(pod.num_cpus) % cores != 0)
+        is_part = np.int64(pod.num_cpus) % cores != 0
+        unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & is_part
+        offers, missing = self._offers_of(pod, nodes, rows, required, special)
         alone |= has_numa & (~_is_readable(rows, required, merged) | conflict | (bind & unaligned))
-        alone |= has_numa & (unknown | special.are_alone(nodes))
-        here = np.flatnonzero(has_numa & ~alone)
-        if not len(here):
-            return found, alone
-        demands = Demands(merged[here], bind[here], required[here])
-        found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), rows.pick(here), demands)
+        alone |= has_numa & (unknown | missing | special.are_alone(nodes))
+        has_offers = np.zeros(len(nodes), np.bool_)
+        has_offers[offers.at] = True
+        # Which CPUs of a reservation are taken when a core is shared is not a matter of their number.
+        alone |= has_numa & has_offers & ((bind & is_part) | pod.needs_reservation)
+        for kind in (False, True):
+            here = np.flatnonzero(has_numa & ~alone & (has_offers == kind))
+            if not len(here):
+                continue
+            some = rows.pick(here)
+            if kind:
+                some = offers.among(here, len(nodes)).chosen(map(nominated, nodes.pick(here).names))
+            demands = Demands(merged[here], bind[here], required[here])
+            found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), some, demands)
         return found, alone
 
     def _of_nodes(self, pod: PodState, nodes: NodeSet, bind: Bool) -> Int64:

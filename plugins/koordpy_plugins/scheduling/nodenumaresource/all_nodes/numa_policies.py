@@ -26,6 +26,8 @@ from ..attempt.pod_state import PodState
 from ..hints import Hints
 from ..scorer import Scorer
 from ..state.columns import NUMA_POLICIES, CPUColumns, CPURows
+from .offered_zones import OfferedZones
+from .offers import Offers
 from .other_hints import HintGroups, OtherHints, Statuses, key_of
 from .scores import of_nodes, scores
 from .zone_admission import Holding, ZoneAdmission, has_amounts
@@ -76,8 +78,12 @@ class NUMAArrays:
         rows: CPURows,
         demands: Demands,
         ask: AskOthers,
+        offers: Offers,
     ) -> Admission:
-        """Admit a pod to nodes, of which there are columns, and store the affinities."""
+        """Admit a pod to nodes, of which there are columns, and store the affinities.
+
+        `offers` are those of nodes with reservations for the pod, by index.
+        """
         wanted, store = whole_amounts(pod.requests), state.read(AFFINITY_STORE)
         result = Admission(np.zeros(len(nodes), np.int64), {SUCCESS: 0}, np.ones(len(nodes), np.bool_))
         if wanted is None or store is None:
@@ -87,13 +93,15 @@ class NUMAArrays:
         if groups is None:
             return result
         is_open &= ~groups.unknown
-        everything = _Some(nodes, rows, demands, groups, np.arange(len(nodes)))
+        everything = _Some(nodes, rows, demands, groups, offers, np.arange(len(nodes)))
         some = everything.pick(np.flatnonzero(is_open))
         masks, scores = np.full(len(nodes), ANY), np.zeros(len(nodes), np.int64)
-        zones = some.rows.number("zones").astype(np.int64)
-        for mask in np.unique(zones).tolist():
+        kinds = 2 * some.rows.number("zones").astype(np.int64)
+        kinds[some.offers.at] += 1
+        for kind in np.unique(kinds).tolist():
+            mask = kind >> 1
             if 0 < mask.bit_count() <= MOST_ZONES:
-                here = _refuse(some.pick(np.flatnonzero(zones == mask)), result)
+                here = _refuse(some.pick(np.flatnonzero(kinds == kind)), result)
                 if len(here.at):
                     self._admit(pod, here, mask, result, (masks, scores))
         found = np.flatnonzero((result.keys == 0) & ~result.alone)
@@ -106,11 +114,12 @@ class NUMAArrays:
     def _admit(
         self, pod: PodState, some: "_Some", mask: int, result: Admission, found: tuple[Int64, Int64]
     ) -> None:
-        """Admit the pod to nodes with the NUMA nodes of a mask."""
+        """Admit the pod to nodes with the NUMA nodes of a mask, all of which have offers, or none."""
         wanted = whole_amounts(pod.requests)
         assert wanted is not None
         rows, demands = some.rows, some.demands
-        arrays = ZoneArrays(rows, pod, wanted, demands.bind, demands.required)
+        asked = pod, wanted, demands.bind, demands.required
+        arrays = OfferedZones(some.offers, *asked) if len(some.offers) else ZoneArrays(rows, *asked)
         sets = ZoneSets(tuple(bitmask.bits(mask)), wanted)
         others = OtherHints(some.groups, sets.numbers, len(arrays))
         decided = has_amounts(arrays) & others.is_plain
@@ -136,6 +145,30 @@ class NUMAArrays:
         sets = ZoneSets(tuple(bitmask.bits(mask)), wanted)
         is_restricted = int(demands.policy[0]) == _RESTRICTED
         return sets.hints(arrays, self._hint_scorer, is_restricted=is_restricted)
+
+    def serves(
+        self, state: CycleState, pod: PodState, nodes: NodeSet, rows: CPURows, demands: Demands
+    ) -> Bool:
+        """(n,) whether what the columns of nodes show serves the pod in the affinities of the attempt.
+
+        False also where arrays cannot tell. Nodes may occur more than once.
+        """
+        wanted, store = whole_amounts(pod.requests), state.read(AFFINITY_STORE)
+        found = np.zeros(len(nodes), np.bool_)
+        if wanted is None:
+            return found
+        is_open = rows.is_countable
+        masks = np.full(len(nodes), ANY) if store is None else store.masks(nodes)[1]
+        for mask in np.unique(masks[is_open]).tolist():
+            here = np.flatnonzero(is_open & (masks == mask))
+            chosen, of_some = demands.pick(here), rows.pick(here)
+            arrays = ZoneArrays(of_some, pod, wanted, chosen.bind, chosen.required)
+            if mask == ANY:
+                found[here] = arrays.has_cpus()
+            elif mask and not mask >> arrays.width:
+                serving = arrays.serves(np.array([list(bitmask.bits(mask))]).T)[0]
+                found[here] = serving & (of_some.number("zones") > 0)
+        return found
 
     # --- Score -----------------------------------------------------------------------------------
 
@@ -164,12 +197,13 @@ class NUMAArrays:
 
     def _scores(self, nodes: NodeSet, rows: CPURows, arrays: ZoneArrays, mask: int) -> Int64:
         """(n,) scores on the NUMA nodes of a mask, 0 where these do not serve the pod."""
-        if mask == ANY:
+        masks = None if mask == ANY else np.array([list(bitmask.bits(mask))]).T
+        if masks is None:
             fits, used = arrays.has_cpus(), np.zeros(len(nodes), np.int64)
         else:
-            (fits,), (used,) = arrays.fits(np.array([list(bitmask.bits(mask))]).T)
+            (fits,), (used,) = arrays.fits(masks)
             fits = fits & (rows.number("zones") > 0)
-        cpus = amplified(1000 * rows.number("allocated").astype(np.int64), rows.ratio("ratio"))
+        cpus = amplified(1000 * arrays.held_cpus(masks, used), rows.ratio("ratio"))
         by_zone = used > 0
 
         def column(name: str) -> tuple[Int64, Int64]:
@@ -193,6 +227,7 @@ class _Some:
     rows: CPURows
     demands: Demands
     groups: HintGroups
+    offers: Offers
     at: Int64
 
     def pick(self, at: Int64) -> "_Some":
@@ -200,7 +235,12 @@ class _Some:
         if len(at) == len(self.at):
             return self
         return _Some(
-            self.nodes.pick(at), self.rows.pick(at), self.demands.pick(at), self.groups.pick(at), self.at[at]
+            self.nodes.pick(at),
+            self.rows.pick(at),
+            self.demands.pick(at),
+            self.groups.pick(at),
+            self.offers.among(at, len(self.at)),
+            self.at[at],
         )
 
 

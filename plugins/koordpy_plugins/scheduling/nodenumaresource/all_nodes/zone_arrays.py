@@ -138,6 +138,10 @@ class ZoneArrays:
         """(resources, K, n) what is left, ascending."""
         return np.sort(self._available, axis=1)
 
+    def serves(self, masks: Int64) -> Bool:
+        """(m, n) whether the NUMA nodes of masks (k, m) can serve the pod."""
+        return self.fits(masks)[0]
+
     def fits(self, masks: Int64) -> tuple[Bool, Int64]:
         """(m, n) whether the NUMA nodes of masks can serve the pod, and the masks of those that give amounts.
 
@@ -163,6 +167,24 @@ class ZoneArrays:
         """(n,) whether there are enough CPUs, on whichever NUMA nodes, if the pod gets CPUs of its own."""
         enough: Bool = ~self.bind | (self._total_free >= self.num_cpus)
         return enough
+
+    def held_cpus(self, masks: Int64 | None, used: Int64) -> Int64:
+        """(n,) the CPUs that pods have, without those that an offer returns and the pod does not take.
+
+        The pod takes its CPUs from the NUMA nodes of one mask, (k, 1), that give amounts by `used` (n,); from
+        any NUMA nodes if there are none.
+        """
+        held = self._rows.number("allocated").astype(np.int64)
+        offered = self._rows.cpus
+        if offered is None:
+            return held
+        taken = np.minimum(offered.all_preferred, self.num_cpus).astype(np.int64)
+        if masks is not None and CPU in self.wanted and CPU in self._cells:
+            zones = masks[:, 0]
+            there = np.minimum(self._distribute(CPU, masks)[1][:, 0] // 1000, self._free[zones])
+            preferred = np.minimum(there, offered.preferred.T[zones]).sum(axis=0)
+            taken = np.where(used > 0, preferred, taken)
+        return held - offered.returned + np.where(self.bind, taken, 0)
 
     def _binds(self, shares: Int64, masks: Int64, used: Int64) -> Bool:
         """(m, n) whether CPUs can be chosen by shares (k, m, n) of masks, of any where `used` has none."""

@@ -67,7 +67,7 @@ class ZoneSets:
     def _serving(self, arrays: ZoneArrays, tried: slice, offered: Bool) -> Bool:
         found = np.zeros((len(self.names), tried.stop - tried.start, len(arrays)), np.bool_)
         for begin, masks in self._blocks(tried, len(arrays)):
-            fits, _ = arrays.fits(masks)
+            fits = arrays.serves(masks)
             for row, name in enumerate(self.names):
                 if offered[row].any():
                     serves = fits & offered[row] & arrays.has_left(name, masks)

@@ -62,6 +62,11 @@ class PodState:
     admitted_at: Moments = field(default_factory=Moments)
     """When the NUMA affinities of nodes were found."""
 
+    @property
+    def needs_reservation(self) -> bool:
+        """Whether the pod can only be placed in a reservation, or by taking over pods."""
+        return self.requires_reservation or self.requires_pre_allocation
+
     def clone(self) -> "PodState":
         """Return a copy for a what-if: without the designated allocation, as in Koordinator."""
         preemptible = {name: each.clone() for name, each in self.preemptible.items()}

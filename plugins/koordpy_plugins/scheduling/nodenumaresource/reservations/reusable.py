@@ -3,15 +3,16 @@
 Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/reservation.go`.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from koordpy.api.core import Pod
 from koordpy.api.reservation import RESTRICTED
 from koordpy.api.resource_amounts import Amounts, minus, minus_not_negative
 from koordpy.api.resource_list import Quantities
+from koordpy.lib.deep_size import deep_size
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.toolkit.restored_nodes import Infos, RestoredNodes
@@ -22,6 +23,14 @@ from ..state.node_allocation import NodeAllocation
 from ..state.pod_allocation import PodAllocation
 
 _NO_CPUS: Final[frozenset[int]] = frozenset()
+
+T = TypeVar("T")
+
+_MOST_KEPT: Final = 4
+"""Arrays for some bind policies."""
+
+_KEPT_BYTES: Final = 1500
+"""Of an offer with all resources that arrays have cells for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +66,7 @@ class NodeReusable:
     matched_allocated: Mapping[int, Amounts] = field(default_factory=dict)
     matched_remained_cpus: frozenset[int] = _NO_CPUS
     matched_cpus: frozenset[int] = _NO_CPUS
-    lent: dict[Hashable, Any] = field(default_factory=dict, compare=False)
-    """What arrays have read of it (see `all_nodes.special`)."""
+    _kept: dict[Hashable, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -89,11 +97,21 @@ class NodeReusable:
         """Return whether attempts leave it as it is: none trims what remains of a Restricted reservation."""
         return all(item.info.policy != RESTRICTED for item in self.matched.values())
 
-    def own_parts(self) -> object:
-        """Return what is in no ledger."""
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what arrays have made of it, for as long as it is remembered."""
+        if key not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
+
+    def size(self, most: int) -> int:
+        """Return the bytes of what is in no ledger; more than `most` if there is more."""
         items = (*self.matched.values(), *self.unmatched.values())
         remained = [(item.remained, item.remained_cpus, item.allocated) for item in items]
-        return remained, self.unmatched_used, self.matched_allocatable, self.owners_use
+        sums = self.unmatched_used, self.matched_allocatable, self.owners_use
+        return deep_size((remained, sums), most) + _MOST_KEPT * _KEPT_BYTES * (len(self.matched) + 2)
 
 
 def _used(item: Reusable) -> dict[int, Amounts]:

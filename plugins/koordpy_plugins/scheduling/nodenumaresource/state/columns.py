@@ -6,6 +6,7 @@ are no whole numbers of 64 bits, is not `exact`, and its node must be evaluated 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -239,20 +240,61 @@ class CPUColumns(DerivedState):
         return self.resources.index(resource)
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedCPUs:
+    """The CPUs of n offers of nodes that suit a bind policy: `counts` (n, K) by NUMA node, `totals` (n,).
+
+    Those that are taken first are `preferred` (n, K), `all_preferred` (n,). `returned` (n,) are the allocated
+    CPUs that count as free in an offer, whether they suit or not.
+    """
+
+    counts: Int32
+    totals: Int32
+    preferred: Int32
+    all_preferred: Int32
+    returned: Int32
+
+    def pick(self, at: Int64) -> "OfferedCPUs":
+        """Return those of some offers, by position."""
+        return OfferedCPUs(
+            self.counts[at],
+            self.totals[at],
+            self.preferred[at],
+            self.all_preferred[at],
+            self.returned[at],
+        )
+
+
 class CPURows:
     """The columns of n nodes. K is `NUMA_NODES`, R the number of `resources`; cpu is in thousandths."""
 
-    def __init__(self, columns: CPUColumns, rows: Int64, lent: Int64 | None = None) -> None:
+    def __init__(
+        self,
+        columns: CPUColumns,
+        rows: Int64,
+        lent: Int64 | None = None,
+        cpus: OfferedCPUs | None = None,
+    ) -> None:
         self._columns, self._rows, self._lent = columns, rows, lent
+        self.cpus = cpus
+        """The CPUs that count as free instead of those that are."""
         self.resources = tuple(columns.resources)
 
     def pick(self, at: Int64) -> "CPURows":
         """Return the columns of some of the nodes, by position."""
-        return CPURows(self._columns, self._rows[at], None if self._lent is None else self._lent[at])
+        return CPURows(
+            self._columns,
+            self._rows[at],
+            None if self._lent is None else self._lent[at],
+            None if self.cpus is None else self.cpus.pick(at),
+        )
 
-    def lending(self, amounts: Int64) -> "CPURows":
-        """Return the columns with amounts (n, R, K) that do not count as allocated."""
-        return CPURows(self._columns, self._rows, amounts)
+    def lending(self, amounts: Int64, cpus: OfferedCPUs | None = None) -> "CPURows":
+        """Return the columns with amounts (n, R, K) that do not count as allocated, and with other CPUs.
+
+        These are the CPUs for the bind policy that is required on each node: counts for others mean nothing.
+        """
+        return CPURows(self._columns, self._rows, amounts, cpus)
 
     def flag(self, name: str) -> Bool:
         """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs),
@@ -268,6 +310,8 @@ class CPURows:
         whose CPUs are on one, or on several), or what a `count` is of all NUMA nodes: `all_free_cpus`,
         `all_free_whole`, `all_free_cores`.
         """
+        if self.cpus is not None and name in _TOTALS:
+            return self.cpus.totals
         numbers: Int32 = self._columns.numbers[name].values.take(self._rows)
         return numbers
 
@@ -281,6 +325,8 @@ class CPURows:
 
     def count(self, name: str) -> Int32:
         """(n, K) `free_cpus`, `free_whole` (those of wholly free cores), or `free_cores`."""
+        if self.cpus is not None:
+            return self.cpus.counts
         counts: Int32 = self._columns.counts[name].values.take(self._rows, axis=0)
         return counts
 
@@ -327,9 +373,10 @@ class CPURows:
 
 _FLAGS: Final = ("exact", "has_topology", "is_valid", "has_readable_ratios", "is_plain")
 _COUNTS: Final = ("free_cpus", "free_whole", "free_cores")
+_TOTALS: Final = tuple(f"all_{name}" for name in _COUNTS)
 _NUMBERS: Final = (
     *("bind_policy", "numa_policy", "cpus_per_core", "allocated", "zones", "single", "shared"),
-    *(f"all_{name}" for name in _COUNTS),
+    *_TOTALS,
 )
 _RATIOS: Final = ("node_ratio", "ratio")
 _AMOUNTS: Final = ("capacity", "held")

@@ -1,0 +1,306 @@
+"""Nodes with reservations for the pod give over arrays what they give one by one."""
+
+import json
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from koordpy.api import extension
+from koordpy.api.core import Pod
+from koordpy.api.quantity import Quantity
+from koordpy.api.reservation import Reservation
+from koordpy.api.scheme import decode
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import each
+from koordpy.scheduling.interface.reservation_cache import NoReservations
+from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.status import Status
+from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
+from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
+from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
+from koordpy_plugins.scheduling.nodenumaresource.scorer import Scorer
+from koordpy_plugins.scheduling.nodenumaresource.state.pod_allocation import PodAllocation
+
+from .numa_world import bound_pod, profile, spec
+from .test_numa_arrays import NODES, PODS, cluster_of, hold
+
+HELD = st.fixed_dictionaries(
+    {
+        "cores": st.lists(st.integers(0, 15), max_size=4, unique=True)
+        | st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True),
+        "half": st.booleans(),
+        "gigabytes": st.sampled_from([0, 0, 1, 4, 7, 7]),
+        "names_all": st.booleans(),
+        "used": st.sampled_from(["nothing", "nothing", "half", "all", "more"]),
+        "policy": st.sampled_from(["", "", "", "Aligned", "Restricted"]),
+        "matches": st.sampled_from([True, True, True, False]),
+        "nominated": st.booleans(),
+    }
+)
+SHAPES = st.tuples(NODES, st.lists(HELD, max_size=3))
+ASKS = st.tuples(PODS, st.sampled_from(["", "", "", "", "required", "ignored"]))
+
+# Most of these nodes serve most of these pods, by more than one of their offers.
+ROOMY_ZONE = st.fixed_dictionaries(
+    {
+        "cpu": st.just("8"),
+        "memory": st.just("16Gi"),
+        "held_cpus": st.lists(st.integers(0, 7), max_size=4),
+        "held_memory": st.sampled_from([0, 1, 5]),
+    }
+)
+ROOMY_NODES = st.fixed_dictionaries(
+    {
+        "bind": st.sampled_from(["", "FullPCPUsOnly", "SpreadByPCPUs"]),
+        "numa": st.sampled_from(["", "BestEffort", "Restricted", "SingleNUMANode", "SingleNUMANode"]),
+        "ratio": st.sampled_from(["", "", '{"cpu":1.5}']),
+        "topology": st.just("regular"),
+        "zones": st.lists(ROOMY_ZONE, min_size=2, max_size=4),
+        "ids": st.just(tuple(range(8))),
+        "across": st.just(set()),
+    }
+)
+ROOMY_SHAPES = st.tuples(ROOMY_NODES, st.lists(HELD, min_size=1, max_size=2))
+MODEST_ASKS = st.tuples(
+    st.fixed_dictionaries(
+        {
+            "cpu": st.sampled_from(["1", "2", "2", "4", "4", "6", "10"]),
+            "memory": st.sampled_from(["1Gi", "3Gi", "13Gi"]),
+            "qos": st.just("LSR"),
+            "required": st.sampled_from(["", "", "FullPCPUs", "SpreadByPCPUs"]),
+            "exclusive": st.just(""),
+            "numa": st.just(""),
+            "alone": st.just(""),
+        }
+    ),
+    st.sampled_from(["", "", "", "", "required", "ignored"]),
+)
+KINDS = st.sampled_from(["MostAllocated", "LeastAllocated"])
+
+
+class Nominated(NoReservations):
+    """The reservations that are nominated by the name of the node."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, ReservationInfo] = {}
+
+    def nominated(self, pod: Pod, node_name: str, state: CycleState | None = None) -> ReservationInfo | None:
+        return self.by_node.get(node_name)
+
+    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
+        return bool(self.by_node)
+
+
+def reserved(name: str, node: str, policy: str) -> ReservationInfo:
+    document = {
+        "metadata": {"name": name, "uid": name},
+        "spec": {"template": {}, "allocatePolicy": policy},
+        "status": {"phase": "Available", "nodeName": node},
+    }
+    return ReservationInfo(decode(Reservation, document))
+
+
+class World:
+    """Nodes, what is allocated on them, and their reservations: (index of the node, reservation, how)."""
+
+    def __init__(self, shapes: list[tuple[dict[str, Any], list[dict[str, Any]]]]) -> None:
+        nodes = [shape for shape, _ in shapes]
+        self.made, self.plugin = profile(cluster_of(nodes))
+        hold(self.plugin, nodes)
+        self.nominated = Nominated()
+        self.made.handle.publish_reservations(self.nominated)
+        self.reservations: list[tuple[int, ReservationInfo, dict[str, Any]]] = []
+        for at, (shape, held) in enumerate(shapes):
+            for number, how in enumerate(held):
+                self.reserve(at, f"r{at}-{number}", shape, how)
+
+    def reserve(self, at: int, name: str, shape: dict[str, Any], how: dict[str, Any]) -> None:
+        """Reserve cores, and amounts of the NUMA nodes that they are on; let an owner use some of it."""
+        node, zones = f"n{at}", len(shape["zones"])
+        taken = self.plugin.ledger.node(node)
+        held = frozenset() if taken is None else taken.allocated_cpus.keys()
+        cores = sorted(core % (4 * zones) for core in how["cores"])
+        cpus = frozenset(cpu for core in cores for cpu in (2 * core, 2 * core + 1)) - held
+        cpus = cpus if not how["half"] else frozenset(sorted(cpus)[1:])
+        info = reserved(name, node, how["policy"])
+        self.allocate(node, name, shape, cpus, how["gigabytes"], names_all=how["names_all"])
+        if how["used"] != "nothing":
+            some = frozenset(sorted(cpus)[: len(cpus) // 2]) if how["used"] == "half" else cpus
+            much = how["gigabytes"] // 2 if how["used"] == "half" else how["gigabytes"]
+            uid = f"owner-{name}"
+            self.allocate(node, uid, shape, some, much + (how["used"] == "more"))
+            info.assign(AssignedPod("default", uid, uid, {}))
+        self.reservations.append((at, info, how))
+
+    def allocate(
+        self,
+        node: str,
+        uid: str,
+        shape: dict[str, Any],
+        cpus: frozenset[int],
+        gigabytes: int,
+        *,
+        names_all: bool = False,
+    ) -> None:
+        amounts: dict[int, dict[str, Quantity]] = {}
+        for position in sorted({cpu // 8 for cpu in cpus} or {0}):
+            of_zone = {
+                "cpu": Quantity.of(sum(cpu // 8 == position for cpu in cpus)),
+                "memory": Quantity.of(gigabytes << 30),
+            }
+            zone = shape["zones"][position]
+            amounts[shape["ids"][position]] = {
+                key: each for key, each in of_zone.items() if zone[key] or names_all
+            }
+        self.plugin.ledger.reserve(
+            node, PodAllocation(uid, "default", uid, cpus, "", amounts if gigabytes else {})
+        )
+
+    def pairs(self, pod: Pod, *, match: bool) -> ReservationPairs:
+        chosen = [(at, info) for at, info, how in self.reservations if how["matches"] == match]
+        return ReservationPairs(
+            self.made.handle.nodes.all(),
+            np.array([at for at, _ in chosen], np.int64),
+            [pod] * len(chosen),
+            [info for _, info in chosen],
+        )
+
+    def attempt(self, pod: Pod) -> CycleState | None:
+        state = self.made.new_state()
+        self.plugin.pre_restore_reservation(state, pod)
+        self.plugin.restore_reservations(
+            state, pod, self.pairs(pod, match=True), self.pairs(pod, match=False)
+        )
+        outcome = self.made.run_pre_filter(state, pod, self.made.handle.nodes.all())
+        return state if outcome.status.is_success else None
+
+
+def pod_of(asks: dict[str, Any], kind: str) -> Pod:
+    annotations = spec(requiredCPUBindPolicy=asks["required"], preferredCPUExclusivePolicy=asks["exclusive"])
+    numa = {"numaTopologyPolicy": asks["numa"], "singleNUMANodeExclusive": asks["alone"]}
+    annotations[extension.ANNOTATION_NUMA_TOPOLOGY_SPEC] = json.dumps(numa)
+    if kind == "required":
+        annotations[extension.ANNOTATION_RESERVATION_AFFINITY] = '{"reservationSelector":{"a":"b"}}'
+    labels = {extension.LABEL_RESERVATION_IGNORED: "true"} if kind == "ignored" else {}
+    pod = bound_pod("p", asks["cpu"], qos=asks["qos"], annotations=annotations, labels=labels)
+    pod.spec.containers[0].resources.requests["memory"] = asks["memory"]
+    return pod
+
+
+def one_by_one(plugin: NodeNUMAResource, state: CycleState, pod: Pod, made: Framework) -> list[Status]:
+    found, _ = pod_state.read(state)
+    nodes = made.handle.nodes.all()
+    with patch.object(plugin._arrays, "hints", return_value=None):
+        return [plugin._filter.filter(state, plugin._case(found, pod, info), info) for info in each(nodes)]
+
+
+@settings(max_examples=150)
+@given(st.lists(SHAPES, min_size=1, max_size=5), ASKS, KINDS)
+def test_filter_nomination_and_score_agree_with_single_nodes(
+    shapes: list[tuple[dict[str, Any], list[dict[str, Any]]]], asks: tuple[dict[str, Any], str], kind: str
+) -> None:
+    check(shapes, asks, kind)
+
+
+@settings(max_examples=250)
+@given(st.lists(ROOMY_SHAPES, min_size=1, max_size=4), MODEST_ASKS, KINDS)
+def test_they_agree_on_nodes_that_serve_the_pod(
+    shapes: list[tuple[dict[str, Any], list[dict[str, Any]]]], asks: tuple[dict[str, Any], str], kind: str
+) -> None:
+    check(shapes, asks, kind)
+
+
+def check(
+    shapes: list[tuple[dict[str, Any], list[dict[str, Any]]]], asks: tuple[dict[str, Any], str], kind: str
+) -> None:
+    """Compare Filter, the nominations and Score."""
+    world = World(shapes)
+    made, plugin, pod = world.made, world.plugin, pod_of(*asks)
+    weights = {"cpu": 2, "memory": 1}
+    scorer = Scorer(kind == "MostAllocated", weights)
+    plugin._admission._scorer = plugin._arrays._numa._hint_scorer = scorer
+    state, other = world.attempt(pod), world.attempt(pod)
+    if state is None or other is None:
+        return
+    everything = made.handle.nodes.all()
+    verdict = plugin.filter_nodes(state, pod, everything)
+    expected = one_by_one(plugin, other, pod, made)
+    assert [verdict.status(at) for at in range(len(everything))] == expected
+    assert state.read(AFFINITY_STORE) == other.read(AFFINITY_STORE)
+    passed = everything.subset(np.array([status.is_success for status in expected], np.bool_))
+    pairs = world.pairs(pod, match=True)
+    pairs = pairs.pick(np.flatnonzero([expected[at].is_success for at in pairs.at.tolist()]))
+    nominable = plugin.filter_nominate_reservations(state, pairs)
+    assert [nominable.status(at) for at in range(len(pairs))] == [
+        plugin.filter_nominate_reservation(other, pod, info, node.name) for _, info, node in pairs
+    ]
+    world.nominated.by_node = {
+        info.node_name: info for _, info, how in world.reservations if how["nominated"] and how["matches"]
+    }
+    found, _ = pod_state.read(state)
+    scores = plugin.score_nodes(state, pod, passed)
+    case_of = [(plugin._case(found, pod, info), info) for info in each(passed)]
+    assert scores.tolist() == [plugin._score.score(other, case, info) for case, info in case_of]
+
+
+def regular(numa: str, bind: str = "") -> dict[str, Any]:
+    """A node with two NUMA nodes, of each of which a CPU and 2 GiB are allocated."""
+    zone = {"cpu": "8", "memory": "16Gi", "held_cpus": [0], "held_memory": 2}
+    return {
+        "bind": bind, "numa": numa, "ratio": "", "topology": "regular", "zones": [zone] * 2,
+        "ids": (0, 1, 2, 3), "across": set(),
+    }  # fmt: skip
+
+
+def holds(cores: list[int], gigabytes: int, policy: str = "", used: str = "nothing") -> dict[str, Any]:
+    """A reservation for the pod."""
+    return {
+        "cores": cores, "half": False, "gigabytes": gigabytes, "names_all": False, "used": used,
+        "policy": policy, "matches": True, "nominated": True,
+    }  # fmt: skip
+
+
+def wanting(cpu: str, memory: str) -> Pod:
+    asked = {"cpu": cpu, "memory": memory, "qos": "LSR"}
+    return pod_of({**asked, "required": "", "exclusive": "", "numa": "", "alone": ""}, "")
+
+
+def test_a_reservation_that_is_too_small_is_not_nominated_where_another_one_is_large_enough() -> None:
+    world, pod = World([(regular("SingleNUMANode"), [holds([2], 7), holds([3], 1)])]), wanting("2", "12Gi")
+    state = world.attempt(pod)
+    assert state is not None
+    assert world.plugin.filter_nodes(state, pod, world.made.handle.nodes.all()).status(0).is_success
+    pairs = world.pairs(pod, match=True)
+    verdict = world.plugin.filter_nominate_reservations(state, pairs)
+    assert [verdict.status(at).is_success for at in range(2)] == [True, False]
+    expected = [
+        world.plugin.filter_nominate_reservation(state, pod, info, node.name) for _, info, node in pairs
+    ]
+    assert [verdict.status(at) for at in range(2)] == expected
+
+
+@pytest.mark.parametrize("numa", ["", "BestEffort", "Restricted", "SingleNUMANode"])
+@pytest.mark.parametrize("bind", ["", "FullPCPUsOnly", "SpreadByPCPUs"])
+@pytest.mark.parametrize("policy", ["", "Aligned"])
+def test_no_regular_node_is_evaluated_by_itself(
+    numa: str, bind: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = regular(numa, bind), [holds([2, 3], 4, policy, used="half")]
+    world, pod = World([shape] * 3), wanting("4", "1Gi")
+    plugin, nodes = world.plugin, world.made.handle.nodes.all()
+    state = world.attempt(pod)
+    assert state is not None
+    monkeypatch.setattr(plugin, "_filter", None)
+    monkeypatch.setattr(plugin, "_score", None)
+    verdict = plugin.filter_nodes(state, pod, nodes)
+    assert [verdict.status(at).is_success for at in range(3)] == [True] * 3
+    nominable = plugin.filter_nominate_reservations(state, world.pairs(pod, match=True))
+    assert [nominable.status(at).is_success for at in range(3)] == [True] * 3
+    world.nominated.by_node = {info.node_name: info for _, info, _ in world.reservations}
+    assert len(set(plugin.score_nodes(state, pod, nodes).tolist())) == 1
