@@ -255,7 +255,7 @@ def _place(switch: int, numa_node: int) -> dict[str, Any]:
 
 
 def _running(rng: random.Random, node: str, numa_nodes: int, *, is_reserved: bool) -> list[Pod]:
-    """Up to four pods with whole cores and GPUs of one NUMA node each; `is_reserved` leaves a Reservation its own."""
+    """Up to four pods with whole cores and GPUs of one NUMA node each, without those that are reserved."""
     cores = [each.tolist() for each in np.array_split(range(_CORES), numa_nodes)]
     gpus = [each.tolist() for each in np.array_split(range(_GPUS), numa_nodes)]
     if is_reserved:

@@ -69,6 +69,18 @@ class NodeSet:
         except ValueError:
             return None
 
+    def positions_of(self, names: Iterable[str]) -> dict[int, str]:
+        """Return those of some names that are in the set, by position, ascending."""
+        known = [(row, name) for name in names if (row := self.table.row_of(name)) is not None]
+        if not known:
+            return {}
+        position = np.full(self.table.capacity, -1)
+        position[self.rows] = np.arange(len(self))
+        at = position[[row for row, _ in known]]
+        order = np.argsort(at)
+        places = zip(at[order].tolist(), order.tolist(), strict=True)
+        return {place: known[which][1] for place, which in places if place >= 0}
+
     def subset(self, keep: Bool) -> "NodeSet":
         """Return the nodes where `keep` (n,) is true."""
         return self if keep.all() else self.pick(np.flatnonzero(keep))

@@ -16,8 +16,8 @@ from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import decode
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
+from koordpy.testing.reservations import GivenReservations
 from koordpy_plugins.scheduling.deviceshare.amounts import NodeAmounts
 from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED, Reusable, restored_on
 from koordpy_plugins.scheduling.deviceshare.scoring import ScoreError
@@ -26,7 +26,7 @@ from . import deviceshare
 from .deviceshare import NODE, World, report, written
 
 
-class Given(NoReservations):
+class Given(GivenReservations):
     """The reservations of a vector."""
 
     def __init__(self) -> None:

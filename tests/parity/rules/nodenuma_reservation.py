@@ -16,8 +16,8 @@ from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
-from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
+from koordpy.testing.reservations import GivenReservations
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
 from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import Reusable, reusable_on
 
@@ -26,7 +26,7 @@ from .nodenuma_amplification import hint_of, plugin_of, same, status_of
 __all__ = ["run", "same"]
 
 
-class Given(NoReservations):
+class Given(GivenReservations):
     """The reservations that pods use, and what is nominated, as the case says."""
 
     def __init__(self) -> None:

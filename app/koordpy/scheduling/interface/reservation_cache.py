@@ -4,10 +4,11 @@ Source: Koordinator's `ReservationCache` and the reads of its `ReservationNomina
 (`pkg/scheduler/frameworkext/reservation_cache.go`, `interface.go`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
 
 from .cycle_state import CycleState
 from .reservation_info import ReservationInfo
@@ -50,8 +51,8 @@ class ReservationCache(Protocol):
         """
         ...
 
-    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
-        """Return whether `nominated` may find a reservation on any node."""
+    def nominated_among(self, pod: Pod, state: CycleState, nodes: NodeSet) -> Mapping[int, ReservationInfo]:
+        """Return what `nominated` finds on nodes, by position; nodes on which it finds none are left out."""
         ...
 
     def taken_over(self, state: CycleState, node_name: str) -> Sequence[Pod]:
@@ -86,9 +87,9 @@ class NoReservations(ReservationCache):
         """Return none."""
         return None
 
-    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
-        """Return false."""
-        return False
+    def nominated_among(self, pod: Pod, state: CycleState, nodes: NodeSet) -> Mapping[int, ReservationInfo]:
+        """Return none."""
+        return {}
 
     def taken_over(self, state: CycleState, node_name: str) -> Sequence[Pod]:
         """Return none."""

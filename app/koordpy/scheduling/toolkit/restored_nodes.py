@@ -52,13 +52,13 @@ class RestoredNodes(Generic[T]):
             self._found[node_name] = None if infos is None else self._find(node_name, *infos)
         return self._found[node_name]
 
-    def among(self, nodes: NodeSet) -> dict[str, T]:
-        """Return the same, by name, for those of some nodes on which they hold anything."""
-        candidates = self._infos.keys() | self._found.keys()
+    def among(self, nodes: NodeSet) -> dict[int, T]:
+        """Return the same, by position, for those of some nodes on which they hold anything."""
+        candidates = self._infos.keys() | self._found.keys() if self._found else self._infos.keys()
         if not candidates:
             return {}
-        found = ((name, self.on(name)) for name in nodes.names if name in candidates)
-        return {name: each for name, each in found if each is not None}
+        found = ((at, self.on(name)) for at, name in nodes.positions_of(candidates).items())
+        return {at: each for at, each in found if each is not None}
 
     def keep(self, node_name: str, found: T | None) -> None:
         """Replace what reservations hold on a node."""

@@ -1,9 +1,9 @@
 """What other plugins of a profile read of reservations: `handle.reservations`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from koordpy.api.core import Pod
-from koordpy.cluster.nodes import NodeTable
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.reservation_cache import ReservationCache
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
@@ -51,14 +51,16 @@ class PublishedReservations(ReservationCache):
                 return known
         return self._nominations.get(pod, node_name)
 
-    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
-        """Return whether Reserve has taken a reservation, or PreScore or an earlier attempt chose any."""
+    def nominated_among(self, pod: Pod, state: CycleState, nodes: NodeSet) -> Mapping[int, ReservationInfo]:
+        """Return what `nominated` finds on nodes, by position."""
+        names = set(self._nominations.nodes_of(pod))
         prepared = state.read(PREPARED)
-        if prepared is not None and (
-            prepared.assumed is not None or len(prepared.nominated_reservations.rows)
-        ):
-            return True
-        return self._nominations.has(pod)
+        if prepared is not None:
+            names.update(map(self._table.name_of, prepared.nominated_reservations.rows.tolist()))
+            if prepared.assumed is not None:
+                names.add(prepared.assumed.node_name)
+        found = ((at, self.nominated(pod, name, state)) for at, name in nodes.positions_of(names).items())
+        return {at: info for at, info in found if info is not None}
 
     def taken_over(self, state: CycleState, node_name: str) -> Sequence[Pod]:
         """Return the running pods that a Reservation takes over on a node."""

@@ -44,8 +44,8 @@ _FEW_NUMA_NODES: Final = 3
 class _Special:
     """Nodes of which arrays do not know what is free.
 
-    `alone` (n,) are those of which pods were removed, or that a Reservation takes over; `reserved` by index
-    those with other reservations that matter, and `which` (n,) all of both.
+    `alone` (n,) are those of which pods were removed, or that a Reservation takes over; `reserved` by
+    position those with other reservations that matter, and `which` (n,) all of both.
     """
 
     alone: Bool
@@ -182,19 +182,14 @@ class AllNodes:
         special = self._special(state, prepared, nodes)
         unknown = unknown | special.which
         result = values.copy()
-        reservations = self._handle.reservations
-        if reservations.has_nominated(pod, state):
-            unknown |= np.fromiter(
-                (reservations.nominated(pod, name, state) is not None for name in nodes.names),
-                np.bool_,
-                len(nodes),
-            )
+        nominated = self._handle.reservations.nominated_among(pod, state, nodes)
+        unknown[list(nominated)] = True
         if special.reserved:
             groups = self._groups.reserved(prepared, pod, nodes, special.reserved)
             for index, restored in special.reserved.items():
                 alike = groups.of(index)
                 if alike is not None:
-                    info = reservations.nominated(pod, nodes.names[index], state)
+                    info = nominated.get(index)
                     asked = "Score", None if info is None else restored.place_of(info.uid), int(masks[index])
                     result[index] = alike.known(asked, partial(one, NodeInfo(nodes, index)))
                     unknown[index] = False
@@ -240,15 +235,15 @@ class AllNodes:
         """Return the nodes on which reservations matter, or with removed pods."""
         restored = state.read(RESTORED)
         found = {} if restored is None else restored.special(nodes)
-        removed = prepared.preemptible.keys() | prepared.preemptible_in.keys()
-        alone, reserved = np.zeros(len(nodes), np.bool_), {}
-        if found or removed:
-            for index, name in enumerate(nodes.names):
-                of_node = found.get(name)
-                if name in removed or (of_node is not None and of_node.pre_allocation is not None):
-                    alone[index] = True
-                elif of_node is not None:
-                    reserved[index] = of_node
+        removed = nodes.positions_of(prepared.preemptible.keys() | prepared.preemptible_in.keys())
+        alone = np.zeros(len(nodes), np.bool_)
+        alone[list(removed)] = True
+        reserved = {}
+        for at, of_node in found.items():
+            if of_node.pre_allocation is not None:
+                alone[at] = True
+            elif at not in removed:
+                reserved[at] = of_node
         return _Special(alone, reserved)
 
 

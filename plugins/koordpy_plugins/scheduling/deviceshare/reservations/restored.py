@@ -90,9 +90,9 @@ class Restored:
     skip: bool
     nodes: RestoredNodes[RestoredNode] = field(default_factory=RestoredNodes)
 
-    def special(self, nodes: NodeSet) -> dict[str, RestoredNode]:
-        """Return those of some nodes, by name, on which reservations decide what is free."""
-        return {name: each for name, each in self.nodes.among(nodes).items() if not each.is_plain}
+    def special(self, nodes: NodeSet) -> dict[int, RestoredNode]:
+        """Return those of some nodes, by position, on which reservations decide what is free."""
+        return {at: each for at, each in self.nodes.among(nodes).items() if not each.is_plain}
 
 
 RESTORED: StateKey[Restored] = StateKey("DeviceShare/restored-reservations")

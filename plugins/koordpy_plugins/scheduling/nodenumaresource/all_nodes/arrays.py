@@ -15,6 +15,7 @@ from koordpy.api.extension import CPU
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 
@@ -89,12 +90,12 @@ class Arrays:
         """Filter nodes for a pod without a designated allocation."""
         if pod.milli_cpu > LARGEST:
             return Filtered(np.zeros(len(nodes), np.int64), {SUCCESS: 0}, np.ones(len(nodes), np.bool_))
-        rows, unknown = special.lend(self._columns.of(nodes), nodes)
+        rows, unknown = special.lend(self._columns.of(nodes))
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
         unreadable, irregular, invalid, conflict, unaligned = _obstacles(pod, rows, bind, required)
         few = bind & (merged == _NONE) & _too_few(pod, rows, required)
-        alone = ~rows.flag("exact") | unknown | special.are_alone(nodes)
+        alone = ~rows.flag("exact") | unknown | special.alone
         offers, missing = self._offers_of(pod, nodes, rows, required, special)
         alone |= missing
         if len(offers):
@@ -131,7 +132,9 @@ class Arrays:
     def _offers_of(
         self, pod: PodState, nodes: NodeSet, rows: CPURows, required: Int64, special: Special
     ) -> tuple[Offers, Bool]:
-        return self._offers.of(special.offering, nodes, rows, required, with_node=not pod.needs_reservation)
+        table, of_nodes = nodes.table, special.offering.items()
+        offering = {at: (table.name_of(int(nodes.rows[at])), reusable) for at, reusable in of_nodes}
+        return self._offers.of(offering, rows, required, with_node=not pod.needs_reservation)
 
     def hints(self, pod: PodState, node: NodeSet) -> Hints | None:
         """Return what `hints.topology_hints` returns for a node on which the attempt sees what is allocated.
@@ -172,7 +175,7 @@ class Arrays:
         bind, required, broken = _binds(pod, rows)
         offers, missing = self._offers_of(pod, nodes, rows, required, special)
         is_open = rows.flag("exact") & _is_readable(rows, required, merged) & ~broken
-        is_open &= ~(missing | special.are_alone(nodes) | (bind & ~rows.flag("is_valid")))
+        is_open &= ~(missing | special.alone | (bind & ~rows.flag("is_valid")))
         position = np.full(len(nodes), -1)
         position[offers.at] = np.arange(len(offers))
         uids = [info.uid for info in pairs.reservations]
@@ -196,16 +199,16 @@ class Arrays:
         pod: PodState,
         nodes: NodeSet,
         special: Special,
-        nominated: Callable[[str], str | None],
+        nominated: Mapping[int, ReservationInfo],
     ) -> tuple[Int64, Bool]:
         """Return (n,) scores, and which nodes must be scored by themselves instead.
 
-        Special nodes with a NUMA policy may be among these. `nominated` returns the UID of the reservation
-        that is nominated on a node, by its name.
+        Special nodes with a NUMA policy may be among these. `nominated` are the reservations that are
+        nominated on nodes, by position.
         """
         if pod.milli_cpu > LARGEST:
             return np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
-        rows, unknown = special.lend(self._columns.of(nodes), nodes)
+        rows, unknown = special.lend(self._columns.of(nodes))
         merged, _ = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
         alone = (
@@ -226,18 +229,21 @@ class Arrays:
         unaligned = (required == REQUIRED.index(policies.FULL_PCPUS)) & is_part
         offers, missing = self._offers_of(pod, nodes, rows, required, special)
         alone |= has_numa & (~_is_readable(rows, required, merged) | conflict | (bind & unaligned))
-        alone |= has_numa & (unknown | missing | special.are_alone(nodes))
+        alone |= has_numa & (unknown | missing | special.alone)
         has_offers = np.zeros(len(nodes), np.bool_)
         has_offers[offers.at] = True
-        # Which CPUs of a reservation are taken when a core is shared is not a matter of their number.
-        alone |= has_numa & has_offers & ((bind & is_part) | pod.needs_reservation)
+        # Of whole cores more CPUs than needed may be taken: how many are preferred ones depends on which.
+        may_take_more = bind & is_part & (required == 0) & (pod.preferred_policy == policies.FULL_PCPUS)
+        alone |= has_numa & has_offers & (may_take_more | pod.needs_reservation)
         for kind in (False, True):
             here = np.flatnonzero(has_numa & ~alone & (has_offers == kind))
             if not len(here):
                 continue
             some = rows.pick(here)
             if kind:
-                some = offers.among(here, len(nodes)).chosen(map(nominated, nodes.pick(here).names))
+                infos = map(nominated.get, here.tolist())
+                uids = [None if info is None else info.uid for info in infos]
+                some = offers.among(here, len(nodes)).chosen(uids)
             demands = Demands(merged[here], bind[here], required[here])
             found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), some, demands)
         return found, alone

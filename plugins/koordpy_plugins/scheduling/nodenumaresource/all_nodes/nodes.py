@@ -18,7 +18,6 @@ from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 from koordpy.scheduling.interface.status import PASS, Status, Verdict
 
 from ..attempt.pod_state import PodState
-from ..nominated import nominated_uid
 from ..reservations.reusable import restored_in
 from .arrays import Arrays
 from .other_hints import HintGroups, ProviderGroups
@@ -95,8 +94,8 @@ class AllNodes:
     ) -> Int64:
         special = self._special(state, found, pod, nodes)
         if is_ignored_by(pod):
-            special = Special(nodes.names)
-        nominated = partial(nominated_uid, self._handle, state, pod)
+            special = Special(np.ones(len(nodes), np.bool_))
+        nominated = self._handle.reservations.nominated_among(pod, state, nodes) if special.offering else {}
         scores, alone = self._arrays.score(state, found, nodes, special, nominated)
         for at in np.flatnonzero(alone).tolist():
             scores[at] = one(NodeInfo(nodes, at))
@@ -106,4 +105,4 @@ class AllNodes:
     def _special(state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Special:
         """Return the nodes on which the attempt sees more than what is allocated."""
         takes_one = not (is_ignored_by(pod) or is_reserve_pod(pod))
-        return Special.of(restored_in(state).among(nodes), found.preemptible, uses_offers=takes_one)
+        return Special.of(nodes, restored_in(state), found.preemptible, uses_offers=takes_one)

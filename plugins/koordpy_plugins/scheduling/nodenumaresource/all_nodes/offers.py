@@ -14,7 +14,6 @@ import numpy as np
 
 from koordpy.api.reservation import RESTRICTED
 from koordpy.cluster.columns import Bool, Int64
-from koordpy.cluster.nodes import NodeSet
 
 from ..attempt.preemptible import sum_up
 from ..cpus import policies
@@ -110,33 +109,31 @@ class ReservationOffers:
 
     def of(
         self,
-        offering: Mapping[str, NodeReusable],
-        nodes: NodeSet,
+        offering: Mapping[int, tuple[str, NodeReusable]],
         rows: CPURows,
         required: Int64,
         *,
         with_node: bool,
     ) -> tuple[Offers, Bool]:
-        """Return the offers of nodes by name, and (n,) on which nodes they are not known.
+        """Return the offers of some of n nodes, and (n,) on which of them they are not known.
 
-        There are columns of the nodes; `required` (n,) is the bind policy by position, and `with_node`
-        whether the pod may do without any reservation.
+        `offering` are these nodes with their names, by position, ascending; `rows` are the columns of all n,
+        `required` (n,) is the bind policy by position, and `with_node` whether the pod may do without any
+        reservation.
         """
-        unknown = np.zeros(len(nodes), np.bool_)
-        candidates = [at for at, name in enumerate(nodes.names) if name in offering]
-        zones, offered = rows.number("zones"), rows.pick(np.array(candidates, np.int64)).offered
+        unknown = np.zeros(len(required), np.bool_)
+        candidates = np.array(list(offering), np.int64)
+        zones, policies_of = rows.number("zones")[candidates].tolist(), required[candidates].tolist()
+        offered = rows.pick(candidates).offered
         at: list[int] = []
         found: list[_NodeOffers] = []
         uids: list[str | None] = []
-        for index, there in zip(candidates, offered, strict=True):
-            name = nodes.names[index]
-            offers = self._of_node(
-                name, offering[name], int(required[index]), int(zones[index]), rows.resources
-            )
-            if offers is not None and not (offers.named & ~there).any():
+        for place, (index, (name, reusable)) in enumerate(offering.items()):
+            offers = self._of_node(name, reusable, policies_of[place], zones[place], rows.resources)
+            if offers is not None and not (offers.named & ~offered[place]).any():
                 at.append(index)
                 found.append(offers)
-                uids += [*([None] if with_node else []), *offering[name].matched]
+                uids += [*([None] if with_node else []), *reusable.matched]
         here = np.array(at, np.int64)
         unknown[candidates], unknown[here] = True, False
         return _joined(here, rows.pick(here), found, uids, begin=0 if with_node else 1), unknown

@@ -4,6 +4,8 @@ A pod that waits for victims to go must find its reservation again. Source: Koor
 `pkg/scheduler/plugins/reservation/nominator.go`.
 """
 
+from collections.abc import Collection
+
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.cluster.store import Store
@@ -44,6 +46,10 @@ class Nominations:
     def has(self, pod: Pod) -> bool:
         """Return whether a pod is nominated to anything."""
         return pod.metadata.uid in self._of
+
+    def nodes_of(self, pod: Pod) -> Collection[str]:
+        """Return the names of the nodes on which a pod is nominated to anything."""
+        return self._of.get(pod.metadata.uid, {}).keys()
 
     def stands(self, info: ReservationInfo) -> bool:
         """Return whether a reservation is still there."""

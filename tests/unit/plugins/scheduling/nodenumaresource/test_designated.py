@@ -9,10 +9,10 @@ from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
-from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
+from koordpy.testing.reservations import GivenReservations
 
 from ..reservation.scenes import reservation
 from .numa_world import allocated, bound_pod, cluster_of, profile
@@ -20,7 +20,7 @@ from .numa_world import allocated, bound_pod, cluster_of, profile
 NOT_ENOUGH = "not enough cpus available to satisfy request"
 
 
-class Nominated(NoReservations):
+class Nominated(GivenReservations):
     """The reservation that is nominated for every pod, if any."""
 
     info: ReservationInfo | None = None

@@ -17,11 +17,11 @@ from koordpy.api.scheme import decode
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import each
-from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
+from koordpy.testing.reservations import GivenReservations
 from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
 from koordpy_plugins.scheduling.nodenumaresource.scorer import Scorer
@@ -84,7 +84,7 @@ MODEST_ASKS = st.tuples(
 KINDS = st.sampled_from(["MostAllocated", "LeastAllocated"])
 
 
-class Nominated(NoReservations):
+class Nominated(GivenReservations):
     """The reservations that are nominated by the name of the node."""
 
     def __init__(self) -> None:
@@ -92,9 +92,6 @@ class Nominated(NoReservations):
 
     def nominated(self, pod: Pod, node_name: str, state: CycleState | None = None) -> ReservationInfo | None:
         return self.by_node.get(node_name)
-
-    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
-        return bool(self.by_node)
 
 
 def reserved(name: str, node: str, policy: str) -> ReservationInfo:

@@ -122,7 +122,7 @@ def test_only_nodes_whose_reservations_hold_cpus_are_restored() -> None:
     )
     plugin.pre_restore_reservation(state, pod)
     assert plugin.restore_reservations(state, pod, *pairs) == ({}, Status())
-    restored = restored_in(state).among(nodes)
+    restored = {nodes.names[at]: each for at, each in restored_in(state).among(nodes).items()}
     assert sorted(restored) == ["b", "c"]
     assert restored["b"].matched["r-b"].remained_cpus == {0, 1}
     assert restored["c"].unmatched["r-c"].allocatable_cpus == {2, 3}

@@ -94,13 +94,17 @@ def test_an_attempt_knows_what_matches_and_what_was_nominated() -> None:
     state, outcome = scene.find(wanted)
     assert (Reader.seen["filter n1"], Reader.seen["filter n2"]) == (["large", "small"], [])
     read = scene.handle.reservations
+    everything = scene.handle.nodes.select(["n2", "n1"])[0]
     assert read.nominated(wanted, "n1", state) is None
+    assert read.nominated_among(wanted, state, everything) == {}
     scores, status = scene.framework.run_score(state, wanted, outcome.kept)
     assert scores is not None, status
     assert (Reader.seen["score n1"], Reader.seen["score n2"]) == ("large", "")
+    assert read.nominated_among(wanted, state, everything) == {1: read.get("uid-large")}
     assert scene.framework.nominate_reservation(state, wanted, "n1").is_success
     assert scene.framework.run_reserve(state, wanted, "n1").is_success
     assert Reader.seen["reserve"] == "large"
+    assert read.nominated_among(wanted, state, everything) == {1: read.get("uid-large")}
     taken = read.used_by(wanted, "n1")
     assert taken is read.get("uid-large")
     assert taken is not None
@@ -118,6 +122,8 @@ def test_a_choice_of_an_earlier_attempt_is_known_without_its_state() -> None:
     assert found is not None
     assert found.name == "r"
     assert scene.handle.reservations.nominated(wanted, "n2") is None
+    among = scene.handle.reservations.nominated_among(wanted, CycleState(), scene.handle.nodes.all())
+    assert among == {scene.handle.nodes.all().index_of("n1"): found}
     scene.framework.delete_nominated_reservation(wanted)
     assert scene.handle.reservations.nominated(wanted, "n1") is None
 
@@ -130,6 +136,7 @@ def test_a_nominated_reservation_that_is_gone_is_not_answered() -> None:
     assert scene.handle.reservations.nominated(wanted, "n1", state) is not None
     scene.cluster.store(type(reservation("r"))).discard("r")
     assert scene.handle.reservations.nominated(wanted, "n1", state) is None
+    assert scene.handle.reservations.nominated_among(wanted, state, outcome.kept) == {}
 
 
 def test_the_pods_that_a_reservation_takes_over_are_known_from_the_attempt() -> None:
@@ -164,6 +171,7 @@ def test_a_profile_without_an_owner_of_reservations_has_none() -> None:
     assert read.get("uid-r") is None
     assert read.used_by(pod("p"), "n1") is None
     assert read.nominated(pod("p"), "n1", state) is None
+    assert read.nominated_among(pod("p"), state, cluster.nodes.all()) == {}
     assert not [*read.on_node("n1"), *read.matched(state, "n1"), *read.taken_over(state, "n1")]
 
 

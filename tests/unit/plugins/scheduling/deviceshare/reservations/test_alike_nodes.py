@@ -17,11 +17,11 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import NUMATopologyHint
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import each
-from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
 from koordpy.scheduling.toolkit.topology_manager.affinities import AffinityStore
 from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
+from koordpy.testing.reservations import GivenReservations
 from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED
 
 from ...reservation.scenes import reservation
@@ -38,7 +38,7 @@ KINDS = (
 MASKS = (None, 0b01, 0b10, 0b11)
 
 
-class Nominated(NoReservations):
+class Nominated(GivenReservations):
     """The reservations that are nominated by the name of the node."""
 
     def __init__(self) -> None:
@@ -46,9 +46,6 @@ class Nominated(NoReservations):
 
     def nominated(self, pod: Pod, node_name: str, state: CycleState | None = None) -> ReservationInfo | None:
         return self.by_node.get(node_name)
-
-    def has_nominated(self, pod: Pod, state: CycleState) -> bool:
-        return bool(self.by_node)
 
 
 def held(minors: list[int], percent: int) -> dict[str, str]:

@@ -9,8 +9,8 @@ from koordpy.api.core import Pod
 from koordpy.api.device_allocations import of
 from koordpy.api.reservation import Reservation
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.interface.reservation_cache import NoReservations
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
+from koordpy.testing.reservations import GivenReservations
 from koordpy_plugins.scheduling.deviceshare.reservations.restored import RESTORED
 
 from ...reservation.scenes import reservation
@@ -19,7 +19,7 @@ from ..clusters import NODE, PERCENT, Profile, cluster_of, minors, pod
 WHOLE = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
 
 
-class Nominated(NoReservations):
+class Nominated(GivenReservations):
     """The reservation that is nominated for every pod."""
 
     info: ReservationInfo | None = None
@@ -117,7 +117,7 @@ def test_what_others_use_of_reservations_counts_once_on_all_nodes_as_on_one(
     restored = state.read(RESTORED)
     assert restored is not None
     special = set(restored.special(profile.cluster.nodes.all()))
-    assert special == (set() if reserved == 100 else {NODE})
+    assert special == (set() if reserved == 100 else {0})
     assert profile.plugin.pre_filter(state, other, cluster.nodes.all())[1].is_success
     verdict = profile.plugin.filter_nodes(state, other, cluster.nodes.all())
     assert verdict.status(0) == profile.plugin.filter(state, other, profile.node())
