@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koordpy.scheduling.interface.status import Status
 
@@ -15,6 +16,8 @@ from . import reasons
 from .partitioning import WEIGHTS
 from .requests import GPU, GPURequirements
 from .view_arrays import Bits, Bool, Int64, ViewArrays, lowest
+
+Levels = NDArray[np.int8]
 
 Refusal = tuple[Bool, Status]
 """The rows (n,) that are refused for a reason; the first one counts."""
@@ -154,19 +157,28 @@ class GPUArrays:
         each before those within it. See `gpu_topology.TopologySearch`.
         """
         columns, wanted = self._views.columns, self._wanted
-        scopes: Bits = self._views.read(columns.scopes)
-        levels: Int64 = self._views.read(columns.levels).astype(np.int64)
-        least = max(LEVELS.get(wanted.required_scope, 0), 1)
-        best, ranks = np.zeros(len(scopes), np.uint32), np.zeros(len(scopes), np.int64)
-        in_use = np.zeros((LEVELS["Device"] + 1, len(scopes)), np.int64)
-        rows = np.arange(len(scopes))
-        for at in range(int(np.count_nonzero(levels.any(axis=0)))):
-            scope, level = scopes[:, at], levels[:, at]
-            in_use[level, rows] = in_use[level - 1, rows] + ((scope & self._used) != 0)
-            rank = (_DEEPEST + 1) * level + in_use[level, rows]
-            wins = (level >= least) & (np.bitwise_count(scope & self._fitting) >= wanted.count)
-            wins &= rank > ranks
-            best, ranks = np.where(wins, scope, best), np.where(wins, rank, ranks)
+        states, most = self._views.states, columns.most_scopes
+        scopes: Bits = columns.scopes.values[:, :most].T.take(states, axis=1)
+        levels: Levels = columns.levels.values[:, :most].T.take(states, axis=1)
+        least, count = max(LEVELS.get(wanted.required_scope, 0), 1), len(states)
+        best, ranks = np.zeros(count, np.uint32), np.zeros(count, np.int8)
+        in_use = np.zeros((LEVELS["Device"] + 1, count), np.int8)
+        rows = np.arange(count)
+        for scope, level in zip(scopes, levels, strict=True):
+            least_level, deepest = int(level.min(initial=0)), int(level.max(initial=0))
+            if not deepest:
+                break
+            # The trees of most machines are alike: a row of the array, rather than a cell for each.
+            at = (deepest,) if least_level == deepest else (level, rows)
+            above = (deepest - 1,) if least_level == deepest else (level - 1, rows)
+            in_use[at] = in_use[above] + ((scope & self._used) != 0)
+            if deepest < least:
+                continue
+            rank = (_DEEPEST + 1) * level + in_use[at]
+            wins = (np.bitwise_count(scope & self._fitting) >= wanted.count) & (rank > ranks)
+            if least_level < least:
+                wins &= level >= least
+            best[wins], ranks[wins] = scope[wins], rank[wins]
         return best
 
 

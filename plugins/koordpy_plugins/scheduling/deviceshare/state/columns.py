@@ -202,6 +202,8 @@ class DeviceColumns(DerivedState):
         self.has_tree = rows.add_column(dtype=np.bool_, fill=False)
         self.scopes = rows.add_column(SCOPES, dtype=np.uint32)
         self.levels = rows.add_column(SCOPES, dtype=np.int8)
+        self.most_scopes = 0
+        """Of any tree so far: no cells beyond these are used."""
         self.table_id = rows.add_column(dtype=np.int32, fill=-1)
         self.honors = rows.add_column(dtype=np.bool_, fill=False)
         self.model_id = rows.add_column(dtype=np.int32, fill=-1)
@@ -314,6 +316,7 @@ class DeviceColumns(DerivedState):
         if len(scopes) > SCOPES or any(scope.bits >> MINORS for scope in scopes):
             self.types["gpu"].exact.values[state] = False
             return
+        self.most_scopes = max(self.most_scopes, len(scopes))
         self.scopes.values[state, : len(scopes)] = [scope.bits for scope in scopes]
         self.levels.values[state, : len(scopes)] = [scope.level for scope in scopes]
 

@@ -37,6 +37,7 @@ class ZoneSets:
         self.zones, self.names = zones, sorted(wanted)
         self._sets = list(chain.from_iterable(combinations(zones, size) for size in _sizes(zones)))
         self.numbers = [bitmask.of(each) for each in self._sets]
+        self._listed: dict[bytes, tuple[str, str]] = {}
 
     def by_size(self) -> Iterator[slice]:
         """Yield the positions of the sets of one NUMA node, of two, and so on."""
@@ -89,13 +90,22 @@ class ZoneSets:
         """Return what reasons say of the hints of a node, on which sets serve a resource (names, sets)."""
         lacking, texts = [], []
         for name, serves, is_there in zip(self.names, serving, offered.tolist(), strict=True):
-            among = list(compress(self._texts, serves.tolist()))
-            if among:
-                fewest = next(int(here.sum()) for tried in self.by_size() if (here := serves[tried]).any())
-                texts.append(offer(name, among if is_restricted else among[:fewest], among))
+            packed = np.packbits(serves).tobytes()
+            if any(packed):
+                among, smallest = self._lists(packed, serves)
+                texts.append(offer(name, [among if is_restricted else smallest], [among]))
             elif is_there:
                 lacking.append(lack(name))
         return Told(lacking, texts)
+
+    def _lists(self, packed: bytes, serves: Bool) -> tuple[str, str]:
+        """Return the texts of sets that serve (sets,), and of the smallest ones; resources often agree."""
+        known = self._listed.get(packed)
+        if known is None:
+            among = list(compress(self._texts, serves.tolist()))
+            fewest = next(int(here.sum()) for tried in self.by_size() if (here := serves[tried]).any())
+            known = self._listed[packed] = " ".join(among), " ".join(among[:fewest])
+        return known
 
     @cached_property
     def _texts(self) -> list[str]:
