@@ -1,6 +1,6 @@
 """Some nodes of the node table, the input of batch forms: arrays with a cell per node."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, overload
 
@@ -69,8 +69,10 @@ class NodeSet:
         except ValueError:
             return None
 
-    def positions_of(self, names: Iterable[str]) -> dict[int, str]:
+    def positions_of(self, names: Set[str]) -> dict[int, str]:
         """Return those of some names that are in the set, by position, ascending."""
+        if len(names) > len(self):
+            return {at: name for at, name in enumerate(self.names) if name in names}
         known = [(row, name) for name in names if (row := self.table.row_of(name)) is not None]
         if not known:
             return {}

@@ -105,4 +105,4 @@ class AllNodes:
     def _special(state: CycleState, found: PodState, pod: Pod, nodes: NodeSet) -> Special:
         """Return the nodes on which the attempt sees more than what is allocated."""
         takes_one = not (is_ignored_by(pod) or is_reserve_pod(pod))
-        return Special.of(nodes, restored_in(state), found.preemptible, uses_offers=takes_one)
+        return Special.of(nodes, restored_in(state), found.preemptible.keys(), uses_offers=takes_one)

@@ -5,7 +5,7 @@ matches the pod, that is a matter of amounts. Where some do, there are several o
 which preemption has removed pods are evaluated by themselves.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,7 +35,7 @@ class Special:
         cls,
         nodes: NodeSet,
         restored: RestoredNodes[NodeReusable],
-        preemptible: Collection[str],
+        preemptible: Set[str],
         *,
         uses_offers: bool,
     ) -> "Special":
@@ -46,7 +46,7 @@ class Special:
         lending: dict[int, NodeReusable] = {}
         offering: dict[int, NodeReusable] = {}
         alone = np.zeros(len(nodes), np.bool_)
-        alone[list(nodes.positions_of(preemptible) if preemptible else ())] = True
+        alone[list(nodes.positions_of(preemptible))] = True
         for at, reusable in restored.among(nodes).items():
             if alone[at]:
                 continue
