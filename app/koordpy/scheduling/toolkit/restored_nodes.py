@@ -54,11 +54,16 @@ class RestoredNodes(Generic[T]):
 
     def among(self, nodes: NodeSet) -> dict[int, T]:
         """Return the same, by position, for those of some nodes on which they hold anything."""
-        candidates = self._infos.keys() | self._found.keys() if self._found else self._infos.keys()
+        known = self._found
+        candidates = self._infos.keys() | known.keys() if known else self._infos.keys()
         if not candidates:
             return {}
-        found = ((at, self.on(name)) for at, name in nodes.positions_of(candidates).items())
-        return {at: each for at, each in found if each is not None}
+        holding = {}
+        for at, name in nodes.positions_of(candidates).items():
+            found = known[name] if name in known else self.on(name)
+            if found is not None:
+                holding[at] = found
+        return holding
 
     def keep(self, node_name: str, found: T | None) -> None:
         """Replace what reservations hold on a node."""
