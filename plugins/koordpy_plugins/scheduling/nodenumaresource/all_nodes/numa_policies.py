@@ -34,6 +34,9 @@ from .zone_admission import Holding, ZoneAdmission, has_amounts
 from .zone_arrays import ZoneArrays, amplified, whole_amounts
 from .zone_sets import MOST_ZONES, ZoneSets
 
+_FEW_ZONES: Final = 3
+"""With more NUMA nodes, whose sets are many, nodes in the same state are tried once."""
+
 _RESTRICTED: Final = NUMA_POLICIES.index(NUMATopologyPolicy.RESTRICTED)
 
 AskOthers = Callable[[NodeSet], HintGroups | None]
@@ -129,11 +132,17 @@ class NUMAArrays:
             return
         single, shared = (rows.number(name).astype(np.int64) for name in ("single", "shared"))
         holding = Holding(demands.policy, single, shared)
+        which, first = np.arange(len(arrays)), np.arange(len(arrays))
+        if len(sets.zones) > _FEW_ZONES and not len(some.offers):
+            which, first = arrays.alike([*holding, *some.groups.numbers])
+        if len(first) < len(arrays):
+            arrays, holding = arrays.pick(first), Holding(*(column[first] for column in holding))
+            others = OtherHints(some.groups.pick(first), sets.numbers, len(first))
         admission = ZoneAdmission(arrays, sets, holding, exclusive_of(pod), others)
         admitted = admission.admit(self._hint_scorer)
         keys = np.array([key_of(status, result.statuses) for status in admitted.statuses])[admitted.keys]
-        result.alone[some.at], result.keys[some.at] = False, keys
-        found[0][some.at], found[1][some.at] = admitted.masks, admitted.scores
+        result.alone[some.at], result.keys[some.at] = False, keys[which]
+        found[0][some.at], found[1][some.at] = admitted.masks[which], admitted.scores[which]
 
     def hints(self, pod: PodState, node: NodeSet, demands: Demands) -> Hints | None:
         """Return what `hints.topology_hints` returns for a node; None if arrays cannot tell."""

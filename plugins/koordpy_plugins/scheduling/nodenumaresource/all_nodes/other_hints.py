@@ -52,6 +52,11 @@ class HintGroups:
         return HintGroups([provider.pick(at) for provider in self.providers], self.place)
 
     @property
+    def numbers(self) -> list[Int64]:
+        """(n,) the groups of nodes, by provider."""
+        return [provider.groups.numbers for provider in self.providers]
+
+    @property
     def unknown(self) -> Bool:
         """(n,) the nodes that must be evaluated by themselves; one cell for all without other providers."""
         unknown: Bool = np.zeros(1, np.bool_)

@@ -32,7 +32,7 @@ def scores(
         used = requested + asked
         part = np.minimum(used, capacity) if scorer.prefers_most else np.maximum(capacity - used, 0)
         is_there = capacity != 0
-        if np.count_nonzero(is_there) == len(is_there):  # as of cpu and memory, which every node has
+        if np.count_nonzero(is_there) == is_there.size:  # as of cpu and memory, which every node has
             total = total + weight * _share(part, capacity)
             weights = weights + weight
         else:

@@ -7,7 +7,7 @@ that have the same hints.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,7 @@ class Admitted:
     statuses: Statuses
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """(n,) the NUMA policy by position, and masks of the NUMA nodes of pods on one, or on several."""
 
     policy: Int64

@@ -5,7 +5,7 @@ alone decides whether a pod gets its CPUs. The arrays give what `allocation.allo
 `hints.topology_hints` give for a node by itself, without reservations and preemption.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -111,6 +111,25 @@ class ZoneArrays:
         if len(at) == len(self):
             return self
         return ZoneArrays(self._rows.pick(at), self._pod, self.wanted, self.bind[at], self._of_node[at])
+
+    def alike(self, further: Sequence[Int64]) -> tuple[Int64, Int64]:
+        """Return the group (n,) of each node, and the first node (g,) of each, ascending.
+
+        NUMA nodes of a group can give a pod the same; `further` (n,) numbers are equal on its nodes too.
+        """
+        by_zone = (self._offered.astype(np.int64), self._capacity, self._available, self._free)
+        numbers = [self._total_free, self._of_node, self.bind.astype(np.int64), self._cpu, *further]
+        numbers.append(self._rows.number("cpus_per_core").astype(np.int64))
+        table = np.concatenate([*(each.reshape(-1, len(self)) for each in by_zone), np.stack(numbers)])
+        whole, size = np.ascontiguousarray(table.T).tobytes(), len(table) * table.itemsize
+        places: dict[bytes, int] = {}
+        which = np.empty(len(self), np.int64)
+        first: list[int] = []
+        for at in range(len(self)):
+            which[at] = place = places.setdefault(whole[at * size : at * size + size], len(places))
+            if place == len(first):
+                first.append(at)
+        return which, np.array(first, np.int64)
 
     def offers(self, name: str) -> Bool:
         """(n,) whether any NUMA node has a resource."""

@@ -168,7 +168,7 @@ def alone(plugin: NodeNUMAResource, state: CycleState, pod: Any, made: Framework
 def test_filter_affinities_and_score_agree_with_single_nodes(
     shapes: list[dict[str, Any]], asks: dict[str, Any], kind: str
 ) -> None:
-    made, plugin, pod, state = prepared(shapes, asks, kind)
+    made, plugin, pod, state = prepared([*shapes, *shapes[:2]], asks, kind)
     if state is None:
         return
     everything, other = made.handle.nodes.all(), fresh(made, pod)
