@@ -178,8 +178,8 @@ def _world(
             cluster.store(Pod).apply(owner)
             if not busy:
                 continue
-        running = _running(rng, name, numa_nodes, is_reserved=at < reserved)
-        for pod in _sharing(rng, name) if shares else running:
+        pods = _sharing(rng, name) if shares else _running(rng, name, numa_nodes, is_reserved=at < reserved)
+        for pod in pods:
             cluster.store(Pod).apply(pod)
     named = [{"name": name} for name in (*_PLUGINS, *(["Reservation"] if reserved else []))]
     profile = {"plugins": {"multiPoint": {"enabled": [*named, {"name": "DefaultBinder"}]}}}
