@@ -118,7 +118,7 @@ def decode_with_status(obj: Reservation, status: dict[str, Any]) -> Reservation:
 
 
 def accept_quota(tree: QuotaTopology, rng: Random) -> Undo:
-    """Validate a change of a quota that nothing else changes; the watch shows it later."""
+    """Validate a change of a quota that nothing else changes; the watch shows it, or another one, later."""
     name = rng.choice("ef")
     if name in tree.unconfirmed():
         return None
@@ -126,6 +126,8 @@ def accept_quota(tree: QuotaTopology, rng: Random) -> Undo:
     known = store.get("q", name)
     if known is not None and rng.random() < 0.3:
         tree.remove(name, QuotaInfo.of(known).parent_name, bound_namespaces(known))
+        if rng.random() < 0.3:
+            return lambda: store.apply(touched(known, rng))
         return lambda: store.discard(f"q/{name}")
     uid = f"uid-{name}" if known is None else known.metadata.uid
     quota = Kind(ElasticQuota, (), elastic_quota).random(rng, f"q/{name}", uid, rng.randint(0, 1 << 40))
@@ -134,7 +136,16 @@ def accept_quota(tree: QuotaTopology, rng: Random) -> Undo:
         tree.add(QuotaInfo.of(quota))
     else:
         tree.replace(QuotaInfo.of(quota), bound_namespaces(known))
+        if rng.random() < 0.3:
+            return lambda: store.apply(touched(known, rng))
     return lambda: store.apply(quota)
+
+
+def touched(quota: ElasticQuota, rng: Random) -> ElasticQuota:
+    """Return a quota of which nothing but its version has changed."""
+    document = msgspec.to_builtins(quota)
+    document["metadata"]["resourceVersion"] = str(rng.randint(0, 1 << 40))
+    return decode(ElasticQuota, document)
 
 
 def reserve_in_quota(trees: QuotaTrees, rng: Random) -> Undo:

@@ -5,7 +5,7 @@ request is validated against them before the watch shows them. Names identify qu
 namespaces. Source: Koordinator, `pkg/webhook/elasticquota/{quota_topology,quota_handler}.go`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import Any
 
 from koordpy.api.koordinator import ElasticQuota
@@ -18,9 +18,10 @@ class QuotaTopology(DerivedState):
     """Quotas by name, children by parent (a parent may be unknown), and quotas by bound namespace.
 
     A change that was found valid is unconfirmed until the watch shows an event of that quota. If the API
-    server rejects it after all, it stays in the tree until then, as in Koordinator. The same holds for states
-    that validation never admits: two quotas of one name are one here, and of two that bind a namespace the
-    later one counts. For all other quotas the tree equals a rebuild.
+    server rejects it after all, or validates it again because the quota changed in between, it stays in the
+    tree until then, as in Koordinator; the event undoes it. Two states that validation never admits differ
+    from a rebuild: two quotas of one name are one here, and of two that bind a namespace the later one
+    counts. For all other quotas the tree equals a rebuild.
     """
 
     one_per_cluster = True
@@ -85,20 +86,32 @@ class QuotaTopology(DerivedState):
         self._take(info)
 
     def updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
-        """Apply a change from the watch."""
+        """Apply a change from the watch. It undoes one that was found valid and rejected after all."""
         info = QuotaInfo.of(quota)
-        self._unconfirmed.discard(info.name)
-        self.infos[info.name] = info
-        self._move(info.name, parent_name(old), info.parent_name)
+        before = {parent_name(old)}
         bound = bound_namespaces(old)
-        if bound != info.namespaces:
+        if info.name in self._unconfirmed:
+            self._unconfirmed.discard(info.name)
+            found_valid = self.infos.get(info.name)
+            if found_valid is None:
+                self._take(info)
+                return
+            before.add(found_valid.parent_name)
+            bound += found_valid.namespaces
+        self.infos[info.name] = info
+        self._move(info.name, before, info.parent_name)
+        if set(bound) != set(info.namespaces):
             self._unbind(info.name, bound)
             self._bind(info)
 
     def deleted(self, quota: ElasticQuota) -> None:
         """Remove a quota that was deleted."""
-        self._unconfirmed.discard(quota.metadata.name)
-        self._drop(quota.metadata.name, parent_name(quota), bound_namespaces(quota))
+        name = quota.metadata.name
+        if name in self._unconfirmed:
+            self._unconfirmed.discard(name)
+            if found_valid := self.infos.get(name):
+                self._drop(name, found_valid.parent_name, found_valid.namespaces)
+        self._drop(name, parent_name(quota), bound_namespaces(quota))
 
     # --- validated changes -----------------------------------------------------------------------
 
@@ -113,7 +126,7 @@ class QuotaTopology(DerivedState):
         self._unconfirmed.add(info.name)
         old = self.infos[info.name]
         self.infos[info.name] = info
-        self._move(info.name, old.parent_name, info.parent_name)
+        self._move(info.name, {old.parent_name}, info.parent_name)
         self._unbind(info.name, bound_before)
         self._bind(info)
 
@@ -137,9 +150,9 @@ class QuotaTopology(DerivedState):
         self.infos.pop(name, None)
         self._unbind(name, bound)
 
-    def _move(self, name: str, old_parent: str, new_parent: str) -> None:
-        if old_parent != new_parent:
-            self.children.get(old_parent, set()).discard(name)
+    def _move(self, name: str, old_parents: Set[str], new_parent: str) -> None:
+        for parent in old_parents - {new_parent}:
+            self.children.get(parent, set()).discard(name)
             self.children.setdefault(new_parent, set()).add(name)
 
     def _bind(self, info: QuotaInfo) -> None:

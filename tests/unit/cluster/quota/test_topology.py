@@ -107,6 +107,27 @@ def test_what_was_found_valid_is_unconfirmed_until_the_watch_shows_it(
     assert set(tree.unconfirmed()) == set()
 
 
+def test_the_watch_undoes_what_the_api_server_rejects_after_all(
+    cluster: Cluster, tree: QuotaTopology
+) -> None:
+    show(cluster, quota("p"), quota("r"), quota("a", "p", '["n1"]'))
+    before = tree.document(), dict(tree.by_namespace)
+    touched = quota("a", "p", '["n1"]', touched="yes")
+
+    tree.remove("a", "p", ("n1",))
+    show(cluster, touched)
+    assert (tree.document(), tree.by_namespace) == before
+
+    tree.replace(info("a", "r", '["n2"]'), ("n1",))
+    show(cluster, quota("a", "p", '["n1"]'))
+    assert (tree.document(), tree.by_namespace) == before
+
+    tree.replace(info("a", "r", '["n2"]'), ("n1",))
+    cluster.store(ElasticQuota).discard("q/a")
+    assert (tree.children_of("p"), tree.children_of("r"), tree.by_namespace) == ([], [], {})
+    assert set(tree.unconfirmed()) == set()
+
+
 def test_a_quota_that_is_created_anew_begins_without_children(tree: QuotaTopology) -> None:
     tree.added(quota("a1", "a"))
     assert tree.children_of("a") == ["a1"]
