@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,7 +67,12 @@ class Koordpy:
         return loopback.get(self.debug_url + path)
 
     def history(self, name: str) -> Document:
+        """Return the history of a pod that was created, once koordpy's watch has shown the pod."""
         answer = self.get(f"/apis/v1/pods/default/{name}/history")
+        deadline = time.monotonic() + PATIENCE
+        while answer.status_code == httpx.codes.NOT_FOUND and time.monotonic() < deadline:
+            time.sleep(0.02)
+            answer = self.get(f"/apis/v1/pods/default/{name}/history")
         answer.raise_for_status()
         found: Document = answer.json()
         return found
