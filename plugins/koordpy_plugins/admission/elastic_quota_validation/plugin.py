@@ -101,6 +101,9 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
             raise InvalidQuota(f"can not delete quotaGroup :{name}")
         info = self._topology.get(name)
         if info is None:
+            if name in self._topology.unconfirmed():
+                # kube-apiserver deletes anew, validation included, if the quota changed in between.
+                return
             raise InvalidQuota(f"not found quota:{name}")
         children = self._topology.children.get(name)
         if children is None:

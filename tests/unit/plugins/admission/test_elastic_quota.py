@@ -267,6 +267,13 @@ def test_quota_in_use_is_not_deleted() -> None:
     assert Stage(PARENT, CHILD).delete(CHILD) == ""
 
 
+def test_a_deletion_is_validated_again_until_the_watch_shows_it() -> None:
+    stage = Stage(PARENT, CHILD)
+    assert [stage.delete(CHILD), stage.delete(CHILD)] == ["", ""]
+    stage.cluster.store(ElasticQuota).discard("q/a1")
+    assert stage.delete(CHILD) == "not found quota:a1"
+
+
 @pytest.mark.parametrize(
     ("minimum", "sibling", "passes"), [("5", "2", True), ("7", "3", True), ("8", "3", False)]
 )
