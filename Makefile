@@ -9,7 +9,7 @@ PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 # Images of containers often set it. Each of the many processes here would then compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup wheel run test lint format binaries e2e bench mutants lock clean
+.PHONY: setup wheel run test compile lint format binaries e2e bench mutants lock clean
 
 setup: $(STAMP)
 
@@ -33,6 +33,10 @@ run: setup
 # Twice as many workers as cores: tests wait for sockets, watches and child processes.
 test: setup
 	$(BIN)/python -m pytest -n 4 --dist worksteal
+
+# Write down the tests as pytest compiles them. Where none are yet, each worker would do it for itself.
+compile: setup
+	$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 
 lint: setup
 	$(BIN)/ruff check .
