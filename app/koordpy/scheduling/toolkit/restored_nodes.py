@@ -92,9 +92,9 @@ class _Remembered(Generic[T]):
 class RememberedNodes(Generic[T]):
     """What a `Find` finds, remembered from attempt to attempt until the node or a reservation changes.
 
-    `version` returns a number that changes with all that `find` reads of a node by its name. What `is_shared`
-    refuses is found anew for each attempt, because attempts change it. `size` returns the bytes of what was
-    found that nothing else holds, and anything larger than a limit if there is more.
+    `version` returns a number that changes with all that `find` reads of a node by its name. Attempts get
+    what `own` makes of what is remembered, which is a copy of all that they change. `size` returns the bytes
+    of what was found that nothing else holds, and anything larger than a limit if there is more.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class RememberedNodes(Generic[T]):
         find: Find[T],
         *,
         size: Callable[[T, int], int],
-        is_shared: Callable[[T], bool] = lambda _: True,
+        own: Callable[[T], T] = lambda found: found,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._version, self._find, self._is_shared = version, find, is_shared
+        self._version, self._find, self._own = version, find, own
         self._size = size
         self._known: BoundedLru[tuple[str, ...], _Remembered[T]] = BoundedLru(name, max_bytes)
 
@@ -123,12 +123,9 @@ class RememberedNodes(Generic[T]):
             and known.infos == infos
             and known.revisions == revisions
         ):
-            return known.found
-        found = self._find(node_name, matched, unmatched)
-        if found is None or self._is_shared(found):
-            remembered = _Remembered(version, infos, revisions, found)
-            more = 0 if found is None else self._size(found, self._known.largest)
-            self._known.put(key, remembered, _ENTRY_BYTES + more)
+            found = known.found
         else:
-            self._known.pop(key)
-        return found
+            found = self._find(node_name, matched, unmatched)
+            more = 0 if found is None else self._size(found, self._known.largest)
+            self._known.put(key, _Remembered(version, infos, revisions, found), _ENTRY_BYTES + more)
+        return None if found is None else self._own(found)

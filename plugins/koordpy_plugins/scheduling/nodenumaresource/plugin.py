@@ -136,7 +136,7 @@ class NodeNUMAResource(
             self.ledger.version,
             partial(of_reservations_on, self.ledger),
             size=NodeReusable.size,
-            is_shared=NodeReusable.is_shared,
+            own=NodeReusable.own,
         )
         self._filter = NodeFilter(self._admission, self._commit)
         self._score = NodeScore(handle, scorer)

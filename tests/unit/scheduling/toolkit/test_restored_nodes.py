@@ -86,14 +86,14 @@ def test_without_reservations_nothing_is_held(nodes: NodeSet) -> None:
 class Counted:
     """Finds what a Finder finds, for a version that tests set; remembers it."""
 
-    def __init__(self, *, is_shared: bool = True, max_bytes: int = 1 << 20) -> None:
+    def __init__(self, *, max_bytes: int = 1 << 20) -> None:
         self.find, self.version = Finder(), 1
         self.remembered = RememberedNodes[Names](
             "test_restored",
             lambda _: self.version,
             self.find,
             size=lambda *_: 500,
-            is_shared=lambda _: is_shared,
+            own=lambda found: (list(found[0]), list(found[1])),
             max_bytes=max_bytes,
         )
 
@@ -132,9 +132,18 @@ def test_a_node_without_anything_is_remembered_too() -> None:
     assert counted.find.calls == ["d"]
 
 
-@pytest.mark.parametrize(("is_shared", "max_bytes"), [(False, 1 << 20), (True, 8000)])
-def test_what_attempts_change_or_is_too_large_is_found_anew(is_shared: bool, max_bytes: int) -> None:
-    counted = Counted(is_shared=is_shared, max_bytes=max_bytes)
+def test_attempts_may_change_what_they_get() -> None:
+    counted = Counted()
+    held = infos("r0")
+    for _ in range(2):
+        found = counted.remembered("a", held, [])
+        assert found == (["r0"], [])
+        found[0].append("mine")
+    assert counted.find.calls == ["a"]
+
+
+def test_what_is_too_large_is_found_anew() -> None:
+    counted = Counted(max_bytes=8000)
     held = infos("r0")
     for _ in range(2):
         assert counted.remembered("a", held, []) == (["r0"], [])

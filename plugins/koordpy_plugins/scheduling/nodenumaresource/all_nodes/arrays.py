@@ -94,13 +94,14 @@ class Arrays:
         merged, mismatch = _numa(pod, rows)
         bind, required, broken = _binds(pod, rows)
         unreadable, irregular, invalid, conflict, unaligned = _obstacles(pod, rows, bind, required)
-        few = bind & (merged == _NONE) & _too_few(pod, rows, required)
+        wants_cpus = bind & (merged == _NONE)
+        few = wants_cpus & _too_few(pod, rows, required)
         alone = ~rows.flag("exact") | unknown | special.alone
         offers, missing = self._offers_of(pod, nodes, rows, required, special)
         alone |= missing
         if len(offers):
-            enough = ~_too_few(pod, offers.rows, required[offers.at][offers.node])
-            few[offers.at] &= ~offers.any(enough)
+            enough = ~_too_few(pod, offers.rows, required[offers.at][offers.node_of_form])
+            few[offers.at] = wants_cpus[offers.at] & ~offers.any(enough)
             alone |= few & pod.needs_reservation  # each reservation says why
         scarce = (
             (rows.ratio("node_ratio") > 1) & (pod.milli_cpu > 0) & self._lacks_cpu(pod, nodes, rows, bind)
@@ -187,11 +188,29 @@ class Arrays:
         # A reservation that has no offer holds none of what the plugin allocates.
         asked = np.flatnonzero(accepted & (places >= 0))
         if len(asked):
-            of_pair = which[asked]
-            demands = Demands(merged[of_pair], bind[of_pair], required[of_pair])
-            offered = offers.rows.pick(places[asked])
-            accepted[asked] = self._numa.serves(state, pod, nodes.pick(of_pair), offered, demands)
+            demands = Demands(merged, bind, required)
+            accepted[asked] = self._serve(state, pod, nodes, offers, demands, which[asked], places[asked])
         return accepted
+
+    def _serve(
+        self,
+        state: CycleState,
+        pod: PodState,
+        nodes: NodeSet,
+        offers: Offers,
+        demands: Demands,
+        at: Int64,
+        places: Int64,
+    ) -> Bool:
+        """(k,) whether offers, at places (k,), serve the pod in all their forms; they are of nodes `at`."""
+        first, last = offers.first_forms[places], offers.last_forms[places]
+        found = self._numa.serves(state, pod, nodes.pick(at), offers.rows.pick(first), demands.pick(at))
+        others = np.flatnonzero(found & (first != last))
+        if len(others):
+            rows = offers.rows.pick(last[others])
+            chosen = at[others]
+            found[others] = self._numa.serves(state, pod, nodes.pick(chosen), rows, demands.pick(chosen))
+        return found
 
     def score(
         self,
@@ -239,13 +258,18 @@ class Arrays:
             here = np.flatnonzero(has_numa & ~alone & (has_offers == kind))
             if not len(here):
                 continue
-            some = rows.pick(here)
+            some, of_some = rows.pick(here), _pick(nodes, here)
+            demands = Demands(merged[here], bind[here], required[here])
+            serves = np.ones(len(here), np.bool_)
             if kind:
                 infos = map(nominated.get, here.tolist())
-                uids = [None if info is None else info.uid for info in infos]
-                some = offers.among(here, len(nodes)).chosen(uids)
-            demands = Demands(merged[here], bind[here], required[here])
-            found[here], alone[here] = self._numa.score(state, pod, _pick(nodes, here), some, demands)
+                chosen = offers.among(here, len(nodes))
+                places = chosen.chosen([None if info is None else info.uid for info in infos])
+                some = chosen.rows.pick(chosen.last_forms[places])
+                if len(chosen.offer) != len(chosen.node):
+                    serves = self._serve(state, pod, of_some, chosen, demands, np.arange(len(here)), places)
+            scored, alone[here] = self._numa.score(state, pod, of_some, some, demands)
+            found[here] = np.where(serves, scored, 0)
         return found, alone
 
     def _of_nodes(self, pod: PodState, nodes: NodeSet, bind: Bool) -> Int64:
@@ -329,6 +353,8 @@ def _too_few(pod: PodState, rows: CPURows, required: Int64) -> Bool:
     few = np.zeros(len(required), np.bool_)
     for policy, count in by_policy.items():
         few |= (required == REQUIRED.index(policy)) & (rows.number(count) < pod.num_cpus)
+    if rows.cpus is not None:
+        few |= (required > 0) & (rows.cpus.most < pod.num_cpus)
     return few
 
 

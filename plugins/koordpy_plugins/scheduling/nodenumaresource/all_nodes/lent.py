@@ -23,7 +23,7 @@ class Lent:
     @classmethod
     def of_owners(cls, reusable: NodeReusable, zones: int, resources: tuple[str, ...]) -> "Lent":
         """Return what owners use of a node's reservations. It is kept with what they hold."""
-        return reusable.kept((zones, resources), lambda: cls.of(reusable.owners_use, zones, resources))
+        return reusable.kept((zones, resources), lambda known: cls.of(known.owners_use, zones, resources))
 
     @classmethod
     def of(cls, used: NUMAResources, zones: int, resources: tuple[str, ...]) -> "Lent":

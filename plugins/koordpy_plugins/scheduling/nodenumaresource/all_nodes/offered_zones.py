@@ -27,8 +27,8 @@ class OfferedZones(ZoneArrays):
 
     @cached_property
     def _each(self) -> ZoneArrays:
-        """Of each offer."""
-        node = self._offers.node
+        """Of each form of an offer."""
+        node = self._offers.node_of_form
         return ZoneArrays(self._offers.rows, self._pod, self.wanted, self.bind[node], self._of_node[node])
 
     def pick(self, at: Int64) -> ZoneArrays:

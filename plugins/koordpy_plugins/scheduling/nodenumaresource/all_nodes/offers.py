@@ -1,60 +1,38 @@
-"""What nodes with reservations for the pod offer it, as columns: each offer is a form of its node.
+"""What nodes with reservations for the pod offer it, as columns: forms of offers are forms of their nodes.
 
-A node offers what no reservation holds, and with each of its matched reservations what remains of that one
-besides. See `reservations.allocate` for the same on one node. Reservations of the policy Restricted, and
-those that take over running pods, are left to it.
+Left to `reservations.allocate` are reservations that take over running pods, and Restricted ones that are
+trimmed as they are tried, because a required bind policy allows fewer CPUs than remain.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from koordpy.api.reservation import RESTRICTED
 from koordpy.cluster.columns import Bool, Int64
 
-from ..attempt.preemptible import sum_up
-from ..cpus import policies
 from ..reservations.reusable import NodeReusable
-from ..state.columns import NUMA_NODES, CPURows, OfferedCPUs
+from ..state.columns import CPURows
 from ..state.ledger import CPULedger
-from ..state.node_allocation import NodeAllocation
-from ..topology.options import TopologyOptions
-from .lent import Lent
+from ..state.offered import OfferedAmounts, OfferedCPUs
+from .node_offers import NodeOffers, offers_of
 from .zone_arrays import REQUIRED
-
-
-def can_offer(reusable: NodeReusable) -> bool:
-    """Return whether arrays may know what the reservations of a node offer."""
-    return reusable.pre_allocation is None and all(
-        item.info.policy != RESTRICTED for item in reusable.matched.values()
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeOffers:
-    """What a node offers, (o,): with no reservation, with each matched one, and with all of them at once."""
-
-    lent: Int64
-    """(o, R, K) amounts that do not count as allocated."""
-    named: Bool
-    """(o, R, K) whether they are named, be they 0."""
-    cpus: OfferedCPUs
 
 
 @dataclass(frozen=True)
 class Offers:
     """The offers that a pod may take of m nodes: at the indexes `at` (m,), ascending, among more nodes.
 
-    `node` (o,) is whose they are, ascending, by position among the m nodes. `rows` are their columns, and
-    `together` (m,) those of nodes whose matched reservations hold nothing. `uids` (o,) are those of the
-    reservations, None for an offer without one.
+    `node` (o,) is whose they are, ascending, by position among the m nodes. `rows` (f,) are the columns of
+    their forms, `offer` (f,) is whose these are, ascending: all forms of an offer must serve a pod, and it
+    gets what the last one gives. `together` (m,) are the columns of nodes whose matched reservations hold
+    nothing. `uids` (o,) are those of the reservations, None for an offer without one.
     """
 
     at: Int64
     node: Int64
+    offer: Int64
     rows: CPURows
     together: CPURows
     uids: Sequence[str | None]
@@ -62,15 +40,18 @@ class Offers:
     def __len__(self) -> int:
         return len(self.at)
 
+    @property
+    def node_of_form(self) -> Int64:
+        """(f,) the position of a form's node."""
+        return self.node[self.offer]
+
     def pick(self, some: Int64) -> "Offers":
         """Return those of some of the m nodes, by position, ascending; `at` is their order then."""
-        chosen = np.zeros(len(self), np.bool_)
-        chosen[some] = True
-        kept = np.flatnonzero(chosen[self.node])
-        number = np.cumsum(chosen) - 1
-        uids = [self.uids[each] for each in kept.tolist()]
+        node, kept_nodes = _kept(self.node, some, len(self))
+        offer, kept = _kept(self.offer, kept_nodes, len(self.node))
+        uids = [self.uids[each] for each in kept_nodes.tolist()]
         rows, together = self.rows.pick(kept), self.together.pick(some)
-        return Offers(np.arange(len(some)), number[self.node[kept]], rows, together, uids)
+        return Offers(np.arange(len(some)), node, offer, rows, together, uids)
 
     def among(self, nodes: Int64, count: int) -> "Offers":
         """Return those of some nodes, by index among all `count` ones, ascending; `at` is among them then."""
@@ -82,9 +63,21 @@ class Offers:
         return replace(self.pick(np.flatnonzero(at >= 0)), at=at[at >= 0])
 
     def any(self, found: Bool) -> Bool:
-        """Return (..., m) whether something holds of any offer of each node, for each offer (..., o)."""
+        """Return (..., m) whether all forms of any offer have something, for forms (..., f)."""
+        if len(self.offer) != len(self.node):
+            found = np.logical_and.reduceat(found, self.first_forms, axis=-1)
         starts = np.searchsorted(self.node, np.arange(len(self)))
         return np.logical_or.reduceat(found, starts, axis=-1)
+
+    @cached_property
+    def first_forms(self) -> Int64:
+        """(o,) the positions of the first form of each offer."""
+        return np.searchsorted(self.offer, np.arange(len(self.node)))
+
+    @cached_property
+    def last_forms(self) -> Int64:
+        """(o,) the positions of the last form of each offer, which is the first one of most."""
+        return np.searchsorted(self.offer, np.arange(len(self.node)), side="right") - 1
 
     @cached_property
     def _places(self) -> Mapping[tuple[int, str | None], int]:
@@ -94,11 +87,22 @@ class Offers:
         """Return the position of a node's offer with a reservation, -1 if there is none."""
         return self._places.get((node, uid), -1)
 
-    def chosen(self, uids: Iterable[str | None]) -> CPURows:
-        """Return the columns (m,) of the offers with given reservations, or without where there is none."""
+    def chosen(self, uids: Iterable[str | None]) -> Int64:
+        """Return the positions (m,) of the offers with given reservations, or without where there is none."""
         places = [self.place(node, uid) for node, uid in enumerate(uids)]
         own = [self.place(node, None) if place < 0 else place for node, place in enumerate(places)]
-        return self.rows.pick(np.array(own, np.int64))
+        return np.array(own, np.int64)
+
+
+def _kept(owners: Int64, some: Int64, count: int) -> tuple[Int64, Int64]:
+    """Return whose the things of some of `count` owners are, by position among these, and which these are.
+
+    `owners` are ascending, as are those of whom the things are kept.
+    """
+    chosen = np.zeros(count, np.bool_)
+    chosen[some] = True
+    kept = np.flatnonzero(chosen[owners])
+    return (np.cumsum(chosen) - 1)[owners[kept]], kept
 
 
 class ReservationOffers:
@@ -126,7 +130,7 @@ class ReservationOffers:
         zones, policies_of = rows.number("zones")[candidates].tolist(), required[candidates].tolist()
         offered = rows.pick(candidates).offered
         at: list[int] = []
-        found: list[_NodeOffers] = []
+        found: list[NodeOffers] = []
         uids: list[str | None] = []
         for place, (index, (name, reusable)) in enumerate(offering.items()):
             offers = self._of_node(name, reusable, policies_of[place], zones[place], rows.resources)
@@ -140,7 +144,7 @@ class ReservationOffers:
 
     def _of_node(
         self, name: str, reusable: NodeReusable, policy: int, zones: int, resources: tuple[str, ...]
-    ) -> _NodeOffers | None:
+    ) -> NodeOffers | None:
         """Return the offers of a node, None if arrays cannot hold them."""
         held = self._ledger.node(name)
         if held is None or policy >= len(REQUIRED):
@@ -148,92 +152,33 @@ class ReservationOffers:
         options = self._ledger.options(name)
         return reusable.kept(
             (self._ledger.version(name), policy, zones, resources),
-            lambda: _offers(reusable, held, options, policy, zones, resources),
+            lambda known: offers_of(known, held, options, policy, zones, resources),
         )
 
 
-def _offers(
-    reusable: NodeReusable,
-    held: NodeAllocation,
-    options: TopologyOptions,
-    policy: int,
-    zones: int,
-    resources: tuple[str, ...],
-) -> _NodeOffers | None:
-    """Return the offers of a node by what is allocated there."""
-    items = reusable.matched.values()
-    if not reusable.matched_cpus <= held.allocated_cpus.keys():
-        return None
-    amounts = [
-        reusable.owners_use,
-        *(sum_up(reusable.owners_use, item.remained) for item in items),
-        sum_up(reusable.unmatched_used, reusable.matched_allocatable),
-    ]
-    lent = [Lent.of(each, zones, resources) for each in amounts]
-    # With each reservation all CPUs of matched ones are preferred, as in Koordinator.
-    preferred = [frozenset[int](), *[reusable.matched_cpus] * len(items), reusable.matched_remained_cpus]
-    cpus = {each: _cpus(held, options, policy, each) for each in set(preferred)}
-    if not all(each.is_exact for each in lent) or None in cpus.values():
-        return None
-    return _NodeOffers(
-        np.array([each.amounts for each in lent]),
-        np.array([each.named for each in lent]),
-        _each(np.array, [found for each in preferred if (found := cpus[each]) is not None]),
-    )
-
-
-def _cpus(
-    held: NodeAllocation, options: TopologyOptions, policy: int, preferred: frozenset[int]
-) -> OfferedCPUs | None:
-    """Return the CPUs of one offer, scalars and (K,); None if their number does not decide what fits."""
-    topology = options.cpu_topology
-    counts, of_preferred = np.zeros(NUMA_NODES, np.int32), np.zeros(NUMA_NODES, np.int32)
-    suitable: Set[int] = frozenset()
-    if topology is not None and topology.is_valid:
-        available, _ = held.available_cpus(options, preferred)
-        suitable = policies.filter_by_required(topology, available, REQUIRED[policy])
-        first = suitable & preferred
-        whole = policies.FULL_PCPUS
-        if REQUIRED[policy] == whole and first != policies.filter_by_required(topology, first, whole):
-            return None  # a part of a core is preferred
-        for cells, cpus in ((counts, suitable), (of_preferred, first)):
-            for numa_node, count in topology.count_by_node(cpus).items():
-                if numa_node < NUMA_NODES:
-                    cells[numa_node] = count
-    returned = sum(held.allocated_cpus[cpu].ref_count == 1 for cpu in preferred)
-    numbers = (len(suitable), len(suitable & preferred), returned)
-    total, all_preferred, back = (np.array(number, np.int32) for number in numbers)
-    return OfferedCPUs(counts, total, of_preferred, all_preferred, back)
-
-
 def _joined(
-    at: Int64, rows: CPURows, found: Sequence[_NodeOffers], uids: Sequence[str | None], *, begin: int
+    at: Int64, rows: CPURows, found: Sequence[NodeOffers], uids: Sequence[str | None], *, begin: int
 ) -> Offers:
     """Return the offers of nodes (m,), of each from the position `begin` on."""
-    sizes = np.array([len(each.lent) for each in found], np.int64)
-    node = np.repeat(np.arange(len(found)), sizes)
-    place = np.arange(len(node)) - (np.cumsum(sizes) - sizes)[node]
-    last = place == sizes[node] - 1
+    node = np.repeat(np.arange(len(found)), [len(each.lent) for each in found])
     if not found:
-        return Offers(at, node, rows, rows, uids)
+        return Offers(at, node, node, rows, rows, uids)
+    place = np.concatenate([each.offer for each in found])
+    last = np.flatnonzero(np.diff(node, append=len(found)))
+    some = np.flatnonzero((place >= begin) & (place != place[last][node]))
+    is_first = np.diff(place[some], prepend=-1) != 0
+    is_first |= np.diff(node[some], prepend=-1) != 0
     lent = np.concatenate([each.lent for each in found])
-    cpus = _each(np.concatenate, [each.cpus for each in found])
-    each, all_of_node = np.flatnonzero((place >= begin) & ~last), np.flatnonzero(last)
+    cpus = OfferedCPUs.joined(np.concatenate, [each.cpus for each in found])
+    amounts = None
+    if any(each.amounts is not None for each in found):
+        parts = [each.amounts or OfferedAmounts.of_none(each.lent) for each in found]
+        amounts = OfferedAmounts.joined(parts).pick(some)
     return Offers(
         at,
-        node[each],
-        rows.pick(node[each]).lending(lent[each], cpus.pick(each)),
-        rows.lending(lent[all_of_node], cpus.pick(all_of_node)),
+        node[some][is_first],
+        np.cumsum(is_first) - 1,
+        rows.pick(node[some]).lending(lent[some], cpus.pick(some), amounts),
+        rows.lending(lent[last], cpus.pick(last)),
         uids,
-    )
-
-
-def _each(join: Callable[[list[Any]], Any], parts: Sequence[OfferedCPUs]) -> OfferedCPUs:
-    """Return the CPUs of several offers, or of several nodes with offers, joined."""
-    return OfferedCPUs(
-        join([each.counts for each in parts]),
-        join([each.totals for each in parts]),
-        join([each.preferred for each in parts]),
-        join([each.all_preferred for each in parts]),
-        join([each.returned for each in parts]),
     )

@@ -17,7 +17,7 @@ from koordpy.scheduling.toolkit.restored_nodes import RestoredNodes
 from ..reservations.reusable import NodeReusable
 from ..state.columns import NUMA_NODES, CPURows
 from .lent import Lent
-from .offers import can_offer
+from .node_offers import can_offer
 
 
 @dataclass(frozen=True, slots=True)

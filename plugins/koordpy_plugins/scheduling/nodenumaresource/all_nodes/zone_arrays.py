@@ -80,6 +80,8 @@ class ZoneArrays:
     def _available(self) -> Int64:
         """(resources, K, n) what is left; of cpu no more than free CPUs where a bind policy is required."""
         left: Int64 = np.maximum(self._capacity - self._held, 0)
+        if (offered := self._rows.amounts) is not None:
+            left = np.where(offered.is_all, _by_zone(offered.amounts, self.width), left)
         left[0] = np.where(self._required > 0, np.minimum(left[0], 1000 * self._free), left[0])
         return left
 
@@ -184,8 +186,10 @@ class ZoneArrays:
 
     def has_cpus(self) -> Bool:
         """(n,) whether there are enough CPUs, on whichever NUMA nodes, if the pod gets CPUs of its own."""
-        enough: Bool = ~self.bind | (self._total_free >= self.num_cpus)
-        return enough
+        enough: Bool = self._total_free >= self.num_cpus
+        if self._rows.cpus is not None:
+            enough &= self._rows.cpus.most >= self.num_cpus
+        return ~self.bind | enough
 
     def held_cpus(self, masks: Int64 | None, used: Int64) -> Int64:
         """(n,) the CPUs that pods have, without those that an offer returns and the pod does not take.

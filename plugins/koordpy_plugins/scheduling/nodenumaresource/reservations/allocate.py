@@ -80,7 +80,7 @@ class _Attempt:
 
     def _offer(self, uid: str, item: Reusable) -> Offer:
         """Return the offer of an item, made once if nothing of it is trimmed."""
-        if item.info.policy == RESTRICTED:
+        if item.is_restricted:
             return self._made(item)
         offers = self.request.offers
         if uid not in offers:

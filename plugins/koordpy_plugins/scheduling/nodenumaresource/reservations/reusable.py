@@ -4,7 +4,7 @@ Source: Koordinator, `pkg/scheduler/plugins/nodenumaresource/reservation.go`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -38,7 +38,8 @@ class Reusable:
     """What one reservation holds (`allocatable`), what its owners use of it, and what remains.
 
     For a running pod that may be taken over everything remains. Amounts by NUMA node; those that remain may
-    be negative, and allocations with a required bind policy trim them in place (spec section 8.6).
+    be negative, and allocations with a required bind policy trim those of a Restricted reservation in place
+    (spec section 8.6).
     """
 
     info: ReservationInfo
@@ -48,6 +49,11 @@ class Reusable:
     allocatable: Mapping[int, Amounts] = field(default_factory=dict)
     allocated: Mapping[int, Amounts] = field(default_factory=dict)
     remained: dict[int, Quantities] = field(default_factory=dict)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether owners get nothing besides what is reserved."""
+        return self.info.policy == RESTRICTED
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class NodeReusable:
     matched_remained_cpus: frozenset[int] = _NO_CPUS
     matched_cpus: frozenset[int] = _NO_CPUS
     _kept: dict[Hashable, Any] = field(default_factory=dict, compare=False)
+    _original: "NodeReusable | None" = field(default=None, compare=False, repr=False)
+    """What is remembered, if this is a copy for one attempt."""
 
     @classmethod
     def of(
@@ -93,17 +101,28 @@ class NodeReusable:
         """What pods have of reservations: it counts twice in what is allocated."""
         return sum_up(self.unmatched_used, self.matched_allocated)
 
-    def is_shared(self) -> bool:
-        """Return whether attempts leave it as it is: none trims what remains of a Restricted reservation."""
-        return all(item.info.policy != RESTRICTED for item in self.matched.values())
+    @cached_property
+    def _restricted(self) -> Mapping[str, Reusable]:
+        return {uid: item for uid, item in self.matched.items() if item.is_restricted}
 
-    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what arrays have made of it, for as long as it is remembered."""
-        if key not in self._kept:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            self._kept[key] = make()
-        found: T = self._kept[key]
+    def own(self) -> "NodeReusable":
+        """Return the same for one attempt, which may trim what remains of Restricted reservations."""
+        if not self._restricted:
+            return self
+        copies = {
+            uid: replace(item, remained=_copied(item.remained)) for uid, item in self._restricted.items()
+        }
+        return replace(self, matched={**self.matched, **copies}, _original=self)
+
+    def kept(self, key: Hashable, make: Callable[["NodeReusable"], T]) -> T:
+        """Return what arrays make of it, which no attempt has trimmed, for as long as it is remembered."""
+        original = self._original or self
+        kept = original._kept
+        if key not in kept:
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
+            kept[key] = make(original)
+        found: T = kept[key]
         return found
 
     def size(self, most: int) -> int:
@@ -111,7 +130,13 @@ class NodeReusable:
         items = (*self.matched.values(), *self.unmatched.values())
         remained = [(item.remained, item.remained_cpus, item.allocated) for item in items]
         sums = self.unmatched_used, self.matched_allocatable, self.owners_use
-        return deep_size((remained, sums), most) + _MOST_KEPT * _KEPT_BYTES * (len(self.matched) + 2)
+        # What is offered with Restricted reservations alone is kept too, with its own amounts.
+        offers = len(self.matched) + 2 * len(self._restricted) + 2
+        return deep_size((remained, sums), most) + _MOST_KEPT * _KEPT_BYTES * offers
+
+
+def _copied(amounts: Mapping[int, Amounts]) -> dict[int, Quantities]:
+    return {node: dict(of_node) for node, of_node in amounts.items()}
 
 
 def _used(item: Reusable) -> dict[int, Amounts]:
@@ -171,7 +196,7 @@ def _item(info: ReservationInfo, own: PodAllocation, users: Iterable[PodAllocati
         remained_cpus -= user.cpus
         if own.numa_resources:
             allocated = sum_up(allocated, user.numa_resources)
-    remained: dict[int, Quantities] = {node: dict(amounts) for node, amounts in own.numa_resources.items()}
+    remained = _copied(own.numa_resources)
     for node, amounts in allocated.items():
         remained[node] = minus(remained.get(node, {}), amounts)
     return Reusable(
@@ -210,6 +235,6 @@ def of_pods(info: ReservationInfo, pods: Sequence[Pod], held: NodeAllocation | N
             allocatable_cpus=own.cpus,
             remained_cpus=own.cpus,
             allocatable=own.numa_resources,
-            remained={node: dict(amounts) for node, amounts in own.numa_resources.items()},
+            remained=_copied(own.numa_resources),
         )
     return found

@@ -6,7 +6,6 @@ are no whole numbers of 64 bits, is not `exact`, and its node must be evaluated 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +26,7 @@ from ..cpus import policies
 from ..topology.options import TopologyOptions, amplified
 from .ledger import CPULedger
 from .node_allocation import NodeAllocation
+from .offered import Int32, OfferedAmounts, OfferedCPUs
 
 NUMA_NODES: Final = 8
 """How many NUMA nodes a row has cells for."""
@@ -45,7 +45,6 @@ _MOST_AMPLIFIED: Final = 1024.0
 """Amounts times larger ratios might overflow."""
 
 Float = NDArray[np.float64]
-Int32 = NDArray[np.int32]
 
 
 class CPUColumns(DerivedState):
@@ -240,31 +239,6 @@ class CPUColumns(DerivedState):
         return self.resources.index(resource)
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedCPUs:
-    """The CPUs of n offers of nodes that suit a bind policy: `counts` (n, K) by NUMA node, `totals` (n,).
-
-    Those that are taken first are `preferred` (n, K), `all_preferred` (n,). `returned` (n,) are the allocated
-    CPUs that count as free in an offer, whether they suit or not.
-    """
-
-    counts: Int32
-    totals: Int32
-    preferred: Int32
-    all_preferred: Int32
-    returned: Int32
-
-    def pick(self, at: Int64) -> "OfferedCPUs":
-        """Return those of some offers, by position."""
-        return OfferedCPUs(
-            self.counts[at],
-            self.totals[at],
-            self.preferred[at],
-            self.all_preferred[at],
-            self.returned[at],
-        )
-
-
 class CPURows:
     """The columns of n nodes. K is `NUMA_NODES`, R the number of `resources`; cpu is in thousandths."""
 
@@ -274,10 +248,11 @@ class CPURows:
         rows: Int64,
         lent: Int64 | None = None,
         cpus: OfferedCPUs | None = None,
+        amounts: OfferedAmounts | None = None,
     ) -> None:
         self._columns, self._rows, self._lent = columns, rows, lent
-        self.cpus = cpus
-        """The CPUs that count as free instead of those that are."""
+        self.cpus, self.amounts = cpus, amounts
+        """The CPUs that count as free instead of those that are, and amounts instead of what is left."""
         self.resources = tuple(columns.resources)
 
     def pick(self, at: Int64) -> "CPURows":
@@ -287,14 +262,17 @@ class CPURows:
             self._rows[at],
             None if self._lent is None else self._lent[at],
             None if self.cpus is None else self.cpus.pick(at),
+            None if self.amounts is None else self.amounts.pick(at),
         )
 
-    def lending(self, amounts: Int64, cpus: OfferedCPUs | None = None) -> "CPURows":
-        """Return the columns with amounts (n, R, K) that do not count as allocated, and with other CPUs.
+    def lending(
+        self, lent: Int64, cpus: OfferedCPUs | None = None, amounts: OfferedAmounts | None = None
+    ) -> "CPURows":
+        """Return the columns with amounts (n, R, K) that do not count as allocated, and with what is offered.
 
-        These are the CPUs for the bind policy that is required on each node: counts for others mean nothing.
+        The CPUs are those for the bind policy that is required on each node: counts for others mean nothing.
         """
-        return CPURows(self._columns, self._rows, amounts, cpus)
+        return CPURows(self._columns, self._rows, lent, cpus, amounts)
 
     def flag(self, name: str) -> Bool:
         """(n,) `exact`, `has_topology` (there is a NodeResourceTopology), `is_valid` (with CPUs),
@@ -342,8 +320,11 @@ class CPURows:
 
     @property
     def offered(self) -> Bool:
-        """(n, R, K) whether a zone has a resource."""
-        return self._by_resource(self._columns.offered)
+        """(n, R, K) whether a zone has a resource, of offers that are all there is: whether these have it."""
+        offered: Bool = self._by_resource(self._columns.offered)
+        if self.amounts is not None:
+            offered = np.where(self.amounts.is_all[:, None, None], self.amounts.named, offered)
+        return offered
 
     @property
     def capacity(self) -> Int64:
@@ -362,8 +343,11 @@ class CPURows:
 
     @property
     def available(self) -> Int64:
-        """(n, R, K) what is left of zones."""
-        return np.maximum(self.capacity - np.maximum(self.held, 0), 0)
+        """(n, R, K) what is left of zones, or what is offered instead."""
+        left: Int64 = np.maximum(self.capacity - np.maximum(self.held, 0), 0)
+        if self.amounts is not None:
+            left = np.where(self.amounts.is_all[:, None, None], self.amounts.amounts, left)
+        return left
 
     def _by_resource(self, column: Column) -> NDArray[Any]:
         return column.values.take(self._rows, axis=0).reshape(
