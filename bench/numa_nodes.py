@@ -25,7 +25,7 @@ from koordpy.api import extension
 from koordpy.api.core import Node, Pod
 from koordpy.api.device import Device
 from koordpy.api.koordinator import NodeResourceTopology
-from koordpy.api.reservation import Reservation
+from koordpy.api.reservation import RESTRICTED, Reservation
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
@@ -94,17 +94,13 @@ def run(rounds: int = 5, nodes: int = NODES) -> Result:
         cluster, framework = _world(policy, nodes, reserved=500)
         label = f"4 GPUs and 32 CPUs, 500 Reservations that others use, {said}"
         _repeat(result, label, framework, _pod(4), cluster, rounds)
-        cluster, framework = _world(policy, nodes, reserved=100)
         owner = _pod(1, 4)
         owner.metadata.labels["app"] = _OWNER
-        _repeat(
-            result,
-            f"a GPU and 4 CPUs, 100 Reservations for the pod, {said}",
-            framework,
-            owner,
-            cluster,
-            rounds,
-        )
+        for allocates in ("", RESTRICTED):
+            cluster, framework = _world(policy, nodes, reserved=100, allocates=allocates)
+            which = f"100 {allocates} Reservations" if allocates else "100 Reservations"
+            label = f"a GPU and 4 CPUs, {which} for the pod, {said}"
+            _repeat(result, label, framework, owner, cluster, rounds)
         cluster, framework = _world(policy, nodes, reserved=100, busy=True)
         everything, rng = cluster.nodes.all(), random.Random(3)
         _measure(framework, owner, everything)
@@ -164,6 +160,7 @@ def _world(
     numa_nodes: int = 2,
     cards: bool = False,
     reserved: int = 0,
+    allocates: str = "",
     busy: bool = False,
 ) -> tuple[Cluster, Framework]:
     rng, cluster = random.Random(1), Cluster()
@@ -173,7 +170,7 @@ def _world(
         cluster.store(NodeResourceTopology).apply(_topology(name, numa_nodes))
         cluster.store(Device).apply(_device(name, numa_nodes, cards=cards))
         if at < reserved:
-            reservation, owner = _reserved(name)
+            reservation, owner = _reserved(name, allocates)
             cluster.store(Reservation).apply(reservation)
             cluster.store(Pod).apply(owner)
             if not busy:
@@ -280,7 +277,7 @@ def _sharing(rng: random.Random, node: str) -> list[Pod]:
     return pods
 
 
-def _reserved(node: str) -> tuple[Reservation, Pod]:
+def _reserved(node: str, allocates: str) -> tuple[Reservation, Pod]:
     """A Reservation of the last four cores and the last GPU, and a pod that has half of both."""
     name = f"reservation-{node}"
     held = _bound(name, node, 1, [60, 61, 62, 63], [7])
@@ -291,6 +288,7 @@ def _reserved(node: str) -> tuple[Reservation, Pod]:
             "owners": [{"labelSelector": {"matchLabels": {"app": _OWNER}}}],
             "ttl": "0s",
             "allocateOnce": False,
+            "allocatePolicy": allocates,
         },
         "status": {"phase": "Available", "nodeName": node, "allocatable": _RESERVED},
     }

@@ -94,6 +94,14 @@ class Replica:
         """Ask its debug API."""
         return loopback.get(f"http://127.0.0.1:{self.ports['debug']}{path}")
 
+    def said_of(self, pods: Iterable[Pod]) -> str:
+        """Return what the histories of pods say, and why they wait."""
+        found = []
+        for pod in pods:
+            key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            found.append(f"--- {key}: {self.get(f'/apis/v1/pods/{key}/history').text}")
+        return "\n".join(found)
+
     def log(self, lines: int = 40) -> str:
         """Return the end of its log."""
         return self.process.log_tail(lines) if self.process is not None else "never started"
@@ -123,6 +131,10 @@ class PodWatch:
         self.on_bound: Callable[[Pod], None] = lambda _: None
         self.on_gone: Callable[[Pod], None] = lambda _: None
         self.cluster.store(Pod).subscribe(self._seen, lambda _, new: self._seen(new), self._gone)
+
+    def waiting(self) -> list[Pod]:
+        """Return the pods without a node."""
+        return [pod for pod in self.cluster.store(Pod) if not pod.spec.node_name]
 
     async def __aenter__(self) -> "PodWatch":
         await self._informers.start()

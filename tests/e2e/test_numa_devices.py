@@ -133,7 +133,8 @@ async def test_no_cpu_and_no_device_is_given_twice_whatever_fails(tmp_path: Path
 
                     def complaint() -> str:
                         found = [f"{len(watch.bound)} of {PODS} are bound", *books.problems[:20]]
-                        return "\n".join([*found, replica.log(), plane.logs()])
+                        told = replica.said_of(watch.waiting()[:3])
+                        return "\n".join([*found, told, replica.log(), plane.logs()])
 
                     async def reach(count: int) -> None:
                         await watch.until(

@@ -1,6 +1,8 @@
 """Nodes with reservations for the pod give over arrays what they give one by one."""
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -24,6 +26,7 @@ from koordpy.scheduling.toolkit.topology_manager.manager import AFFINITY_STORE
 from koordpy.testing.reservations import GivenReservations
 from koordpy_plugins.scheduling.nodenumaresource.attempt import pod_state
 from koordpy_plugins.scheduling.nodenumaresource.plugin import NodeNUMAResource
+from koordpy_plugins.scheduling.nodenumaresource.reservations.reusable import NodeReusable, reusable_on
 from koordpy_plugins.scheduling.nodenumaresource.scorer import Scorer
 from koordpy_plugins.scheduling.nodenumaresource.state.pod_allocation import PodAllocation
 
@@ -37,8 +40,10 @@ HELD = st.fixed_dictionaries(
         "half": st.booleans(),
         "gigabytes": st.sampled_from([0, 0, 1, 4, 7, 7]),
         "names_all": st.booleans(),
+        "only": st.sampled_from(["", "", "", "", "cpu", "memory"]),
+        "elsewhere": st.sampled_from([False] * 5 + [True]),
         "used": st.sampled_from(["nothing", "nothing", "half", "all", "more"]),
-        "policy": st.sampled_from(["", "", "", "Aligned", "Restricted"]),
+        "policy": st.sampled_from(["", "", "Aligned", "Restricted", "Restricted", "Unknown"]),
         "matches": st.sampled_from([True, True, True, False]),
         "nominated": st.booleans(),
     }
@@ -84,6 +89,10 @@ MODEST_ASKS = st.tuples(
 KINDS = st.sampled_from(["MostAllocated", "LeastAllocated"])
 
 
+_NO_ZONE = 9
+"""A NUMA node that no node has."""
+
+
 class Nominated(GivenReservations):
     """The reservations that are nominated by the name of the node."""
 
@@ -126,7 +135,7 @@ class World:
         cpus = frozenset({cpu for core in cores for cpu in (2 * core, 2 * core + 1)} - held)
         cpus = cpus if not how["half"] else frozenset(sorted(cpus)[1:])
         info = reserved(name, node, how["policy"])
-        self.allocate(node, name, shape, cpus, how["gigabytes"], names_all=how["names_all"])
+        self.allocate(node, name, shape, cpus, how["gigabytes"], how)
         if how["used"] != "nothing":
             some = frozenset(sorted(cpus)[: len(cpus) // 2]) if how["used"] == "half" else cpus
             much = how["gigabytes"] // 2 if how["used"] == "half" else how["gigabytes"]
@@ -142,8 +151,7 @@ class World:
         shape: dict[str, Any],
         cpus: frozenset[int],
         gigabytes: int,
-        *,
-        names_all: bool = False,
+        how: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         amounts: dict[int, dict[str, Quantity]] = {}
         for position in sorted({cpu // 8 for cpu in cpus} or {0}):
@@ -153,8 +161,12 @@ class World:
             }
             zone = shape["zones"][position]
             amounts[shape["ids"][position]] = {
-                key: each for key, each in of_zone.items() if zone[key] or names_all
+                key: each
+                for key, each in of_zone.items()
+                if (zone[key] or how.get("names_all")) and how.get("only") in (None, "", key)
             }
+        if how.get("elsewhere"):
+            amounts[_NO_ZONE] = {"memory": Quantity.of(1 << 30)}
         self.plugin.ledger.reserve(
             node, PodAllocation(uid, "default", uid, cpus, "", amounts if gigabytes else {})
         )
@@ -258,14 +270,57 @@ def regular(numa: str, bind: str = "") -> dict[str, Any]:
 def holds(cores: list[int], gigabytes: int, policy: str = "", used: str = "nothing") -> dict[str, Any]:
     """A reservation for the pod."""
     return {
-        "cores": cores, "half": False, "gigabytes": gigabytes, "names_all": False, "used": used,
-        "policy": policy, "matches": True, "nominated": True,
+        "cores": cores, "half": False, "gigabytes": gigabytes, "names_all": False, "only": "",
+        "elsewhere": False, "used": used, "policy": policy, "matches": True, "nominated": True,
     }  # fmt: skip
 
 
-def wanting(cpu: str, memory: str) -> Pod:
+def asking(cpu: str, memory: str) -> dict[str, Any]:
     asked = {"cpu": cpu, "memory": memory, "qos": "LSR"}
-    return pod_of({**asked, "required": "", "exclusive": "", "numa": "", "alone": ""}, "")
+    return {**asked, "required": "", "exclusive": "", "numa": "", "alone": ""}
+
+
+def wanting(cpu: str, memory: str) -> Pod:
+    return pod_of(asking(cpu, memory), "")
+
+
+def test_of_a_restricted_reservation_a_pod_gets_no_more_cpus_than_remain() -> None:
+    """Though more are free: it requires a reservation, and one of the two CPUs is used."""
+    shape = regular("", "FullPCPUsOnly"), [holds([2], 0, "Restricted", used="half")]
+    check([shape], (asking("2", "1Gi"), "required"), "LeastAllocated")
+
+
+@pytest.mark.parametrize(("cpu", "memory"), [("2", "1Gi"), ("4", "1Gi"), ("2", "5Gi")])
+@pytest.mark.parametrize("only", ["", "cpu", "memory"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_a_restricted_reservation_does_not_name_is_not_limited(
+    cpu: str, memory: str, only: str, elsewhere: bool
+) -> None:
+    held = holds([2, 3], 4, "Restricted") | {"only": only, "elsewhere": elsewhere}
+    check([(regular("SingleNUMANode"), [held])], (asking(cpu, memory), "required"), "LeastAllocated")
+
+
+def test_what_an_attempt_trims_another_one_has_in_full() -> None:
+    """Of four reserved CPUs, on two cores, a pod that takes one of each core may have less than four."""
+    node = regular("SingleNUMANode", "SpreadByPCPUs")
+    node["zones"][0] = {**node["zones"][0], "held_cpus": [0, 1]}
+    shapes = [(node, [holds([2, 3], 4, "Restricted")])]
+    world, pod = World(shapes), wanting("2", "1Gi")
+    for _ in range(2):
+        state = world.attempt(pod)
+        assert state is not None
+        reusable = reusable_on(state, "n0")
+        (item,) = reusable.matched.values()
+        assert item.remained[0]["cpu"] == Quantity.of(4)
+        assert world.plugin.filter_nodes(state, pod, world.made.handle.nodes.all()).status(0).is_success
+        assert item.remained[0]["cpu"] == Quantity.of(3)
+        reusable.kept(state, _check_in_full)
+    check(shapes, (asking("2", "1Gi"), ""), "LeastAllocated")
+
+
+def _check_in_full(known: NodeReusable) -> None:
+    (item,) = known.matched.values()
+    assert item.remained[0]["cpu"] == Quantity.of(4)
 
 
 def test_a_reservation_that_is_too_small_is_not_nominated_where_another_one_is_large_enough() -> None:
