@@ -198,6 +198,11 @@ class Books:
         """Return how much of a resource of devices is in use on all nodes."""
         return sum(used[resource] for used in self.devices.values())
 
+    def free(self, node: str) -> tuple[int, int]:
+        """Return how many CPUs of a node no pod has for its own, and how many GPUs are wholly free."""
+        cpus = CPUS - sum(of_node == node for of_node, _ in self.cpus)
+        return cpus, sum(not self.devices[node, "gpu", minor][extension.GPU_CORE] for minor in range(GPUS))
+
 
 def _cpus(found: Pod) -> frozenset[int]:
     status = resource_status.of(found.metadata.annotations)

@@ -3,7 +3,8 @@
 At no moment of a watch do two pods have the same CPU, or more of a device than it has; and what koordpy says
 it has allocated is what the annotations of the pods say.
 
-`KOORDPY_DEVICE_PODS=600x60` plays it with 600 pods on 60 nodes; by default there are fewer.
+`KOORDPY_DEVICE_PODS=600x60` plays it with 600 pods on 60 nodes. By default there are fewer, on more nodes for
+their number: whatever the order in which they are bound, some node must have two free GPUs for the last one.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ from tests.moments import always_clean
 
 pytestmark = pytest.mark.timeout(1800)
 
-PODS, NODES = map(int, os.environ.get("KOORDPY_DEVICE_PODS", "120x12").split("x"))
+PODS, NODES = map(int, os.environ.get("KOORDPY_DEVICE_PODS", "120x14").split("x"))
 SCHEDULERS = ("default-scheduler", "koord-scheduler")
 PLUGINS: dict[str, Document] = {"NodeNUMAResource": {}, "DeviceShare": {}, "Reservation": {}}
 SUMMARIES = "/apis/v1/plugins/DeviceShare/nodeDeviceSummaries"
@@ -133,8 +134,9 @@ async def test_no_cpu_and_no_device_is_given_twice_whatever_fails(tmp_path: Path
 
                     def complaint() -> str:
                         found = [f"{len(watch.bound)} of {PODS} are bound", *books.problems[:20]]
+                        room = f"CPUs and whole GPUs that are free: {[books.free(name) for name in names]}"
                         told = replica.said_of(watch.waiting()[:3])
-                        return "\n".join([*found, told, replica.log(), plane.logs()])
+                        return "\n".join([*found, room, told, replica.log(), plane.logs()])
 
                     async def reach(count: int) -> None:
                         await watch.until(
