@@ -5,7 +5,7 @@ evaluated by themselves if arrays do not give exactly the same: if the machine i
 of this attempt is known already.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -137,7 +137,7 @@ class NUMAArrays:
             which, first = arrays.alike([*holding, *some.groups.numbers])
         if len(first) < len(arrays):
             arrays, holding = arrays.pick(first), Holding(*(column[first] for column in holding))
-            others = OtherHints(some.groups.pick(first), sets.numbers, len(first))
+            others = others.pick(first)
         admission = ZoneAdmission(arrays, sets, holding, exclusive_of(pod), others)
         admitted = admission.admit(self._hint_scorer)
         keys = np.array([key_of(status, result.statuses) for status in admitted.statuses])[admitted.keys]
@@ -166,17 +166,14 @@ class NUMAArrays:
         found = np.zeros(len(nodes), np.bool_)
         if wanted is None:
             return found
-        is_open = rows.is_countable
         masks = np.full(len(nodes), ANY) if store is None else store.masks(nodes)[1]
-        for mask in np.unique(masks[is_open]).tolist():
-            here = np.flatnonzero(is_open & (masks == mask))
-            chosen, of_some = demands.pick(here), rows.pick(here)
-            arrays = ZoneArrays(of_some, pod, wanted, chosen.bind, chosen.required)
-            if mask == ANY:
+        for here, zones in _by_size(masks, rows):
+            chosen = demands.pick(here)
+            arrays = ZoneArrays(rows.pick(here), pod, wanted, chosen.bind, chosen.required)
+            if zones is None:
                 found[here] = arrays.has_cpus()
-            elif mask and not mask >> arrays.width:
-                serving = arrays.serves(np.array([list(bitmask.bits(mask))]).T)[0]
-                found[here] = serving & (of_some.number("zones") > 0)
+            else:
+                found[here] = arrays.fits(zones, np.arange(len(here)))[0]
         return found
 
     # --- Score -----------------------------------------------------------------------------------
@@ -189,30 +186,21 @@ class NUMAArrays:
         found, alone = np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
         if wanted is None:
             return found, alone
-        is_open = rows.is_countable
         masks = np.full(len(nodes), ANY) if store is None else store.masks(nodes)[1]
-        for mask in np.unique(masks[is_open]).tolist():
-            here = np.flatnonzero(is_open & (masks == mask))
-            if mask == 0:
-                continue
-            chosen = demands.pick(here)
-            of_some = rows.pick(here)
+        for here, zones in _by_size(masks, rows):
+            chosen, of_some = demands.pick(here), rows.pick(here)
             arrays = ZoneArrays(of_some, pod, wanted, chosen.bind, chosen.required)
-            if mask != ANY and mask >> arrays.width:
-                continue
-            found[here] = self._scores(nodes.pick(here), of_some, arrays, mask)
+            found[here] = self._scores(nodes.pick(here), of_some, arrays, zones)
             alone[here] = False
         return found, alone
 
-    def _scores(self, nodes: NodeSet, rows: CPURows, arrays: ZoneArrays, mask: int) -> Int64:
-        """(n,) scores on the NUMA nodes of a mask, 0 where these do not serve the pod."""
-        masks = None if mask == ANY else np.array([list(bitmask.bits(mask))]).T
-        if masks is None:
+    def _scores(self, nodes: NodeSet, rows: CPURows, arrays: ZoneArrays, zones: Int64 | None) -> Int64:
+        """(n,) scores on NUMA nodes (k, n), or any of them, 0 where these do not serve the pod."""
+        if zones is None:
             fits, used = arrays.has_cpus(), np.zeros(len(nodes), np.int64)
         else:
-            (fits,), (used,) = arrays.fits(masks)
-            fits = fits & (rows.number("zones") > 0)
-        cpus = amplified(1000 * arrays.held_cpus(masks, used), rows.ratio("ratio"))
+            fits, used = arrays.fits(zones, np.arange(len(nodes)))
+        cpus = amplified(1000 * arrays.held_cpus(zones, used), rows.ratio("ratio"))
         by_zone = used > 0
 
         def column(name: str) -> tuple[Int64, Int64]:
@@ -260,6 +248,24 @@ def _refuse(some: _Some, result: Admission) -> _Some:
     refused = some.at[keys > 0]
     result.keys[refused], result.alone[refused] = keys[keys > 0], False
     return some.pick(np.flatnonzero(keys == 0))
+
+
+def _by_size(masks: Int64, rows: CPURows) -> Iterator[tuple[Int64, Int64 | None]]:
+    """Yield nodes whose affinities (n,) have equally many NUMA nodes, with these (k, m), ascending.
+
+    With None those whose affinity is any NUMA nodes. Nodes that arrays cannot tell about, and those that do
+    not have the NUMA nodes, are left out.
+    """
+    is_open, has_zones = rows.is_countable, masks & ~rows.number("zones").astype(np.int64) == 0
+    here = np.flatnonzero(is_open & (masks == ANY))
+    if len(here):
+        yield here, None
+    sizes = np.where(is_open & has_zones & (masks != ANY), np.bitwise_count(masks), 0)
+    for size in range(1, MOST_ZONES + 1):
+        here = np.flatnonzero(sizes == size)
+        if len(here):
+            is_in = masks[here] >> np.arange(MOST_ZONES)[:, None] & 1
+            yield here, np.argsort(-is_in, axis=0, kind="stable")[:size]
 
 
 def _is_open(state: CycleState, store: AffinityStore, pod: PodState, nodes: NodeSet, rows: CPURows) -> Bool:

@@ -19,6 +19,8 @@ class OfferedZones(ZoneArrays):
     all reservations of a node together, as in Koordinator.
     """
 
+    fits_decide = False
+
     def __init__(
         self, offers: Offers, pod: PodState, wanted: Mapping[str, int], bind: Bool, required: Int64
     ) -> None:

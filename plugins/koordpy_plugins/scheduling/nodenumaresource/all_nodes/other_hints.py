@@ -1,7 +1,8 @@
 """Hints of other providers, such as those for devices, for many nodes at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -112,6 +113,14 @@ class OtherHints:
         """(n,) whether arrays say all about the hints: others must be merged by themselves."""
         for provider in groups.providers:
             self._add(provider)
+
+    def pick(self, at: Int64) -> "OtherHints":
+        """Return those for some of the nodes."""
+        picked = copy(self)
+        picked._groups = self._groups.pick(at)
+        picked._offers = [replace(each, which=each.which[at]) for each in self._offers]
+        picked.kinds, picked.is_plain = self.kinds[at], self.is_plain[at]
+        return picked
 
     def preferred(self, masks: slice, nodes: Int64) -> Bool:
         """(masks, nodes) whether masks are preferred for all resources of all providers, by positions."""

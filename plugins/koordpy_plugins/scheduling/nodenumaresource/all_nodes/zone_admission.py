@@ -102,9 +102,7 @@ class ZoneAdmission:
         if not len(here):
             return here, here, here
         some, offered = arrays.pick(here), self._offered[:, nodes[here]]
-        candidates = allowed[:, here]
-        for serves, is_there in zip(self._sets.serving(some, tried, offered), offered, strict=True):
-            candidates &= serves | ~is_there
+        candidates = self._sets.admitting(some, tried, offered, allowed[:, here])
         served = np.flatnonzero(candidates.any(axis=0))
         if not len(served):
             return served, served, served

@@ -7,7 +7,7 @@ alone decides whether a pod gets its CPUs. The arrays give what `allocation.allo
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,13 @@ class ZoneArrays:
     `wanted` are the amounts that a pod requests; `bind` (n,) is whether it gets CPUs of its own, and
     `required` (n,) the position of the bind policy that is required. `width`, K, is the number of NUMA nodes
     from 0 on that have zones. Amounts are (resources, K, n): sums over few NUMA nodes are fast then.
+
+    Methods with masks (k, m), whose columns have k NUMA nodes each, ascending, tell of every mask on every
+    node, (m, n), or with `nodes` (m,) of each mask on a node of its own, (m,).
     """
+
+    fits_decide: ClassVar[bool] = True
+    """Whether `fits` says all about what serves the pod."""
 
     def __init__(
         self, rows: CPURows, pod: PodState, wanted: Mapping[str, int], bind: Bool, required: Int64
@@ -140,10 +146,10 @@ class ZoneArrays:
             return np.zeros(len(self), np.bool_)
         return np.asarray(self._offered[at].any(axis=0), np.bool_)
 
-    def has_left(self, name: str, masks: Int64) -> Bool:
-        """(m, n) whether every NUMA node of masks (k, m) has some of an offered resource left."""
-        left: Bool = (self._available[self._cells[name]] > 0)[masks].all(axis=0)
-        return left
+    def has_left(self, name: str, masks: Int64, nodes: Int64 | None = None) -> Bool:
+        """Return whether every NUMA node of masks has some of an offered resource left."""
+        left = _zones_of(self._available[self._cells[name]] > 0, masks, nodes)
+        return np.asarray(left.all(axis=0), np.bool_)
 
     def may_fit(self, count: int) -> Bool:
         """(n,) whether any so many NUMA nodes have together what the pod requests: few are tried then."""
@@ -160,29 +166,30 @@ class ZoneArrays:
         return np.sort(self._available, axis=1)
 
     def serves(self, masks: Int64) -> Bool:
-        """(m, n) whether the NUMA nodes of masks (k, m) can serve the pod."""
+        """(m, n) whether the NUMA nodes of masks can serve the pod."""
         return self.fits(masks)[0]
 
-    def fits(self, masks: Int64) -> tuple[Bool, Int64]:
-        """(m, n) whether the NUMA nodes of masks can serve the pod, and the masks of those that give amounts.
-
-        Masks are (k, m): each column has k NUMA nodes, ascending.
-        """
-        shape = (masks.shape[1], len(self))
+    def fits(self, masks: Int64, nodes: Int64 | None = None) -> tuple[Bool, Int64]:
+        """Return whether the NUMA nodes of masks can serve the pod, and the masks of those that give it."""
+        shape = self._shape(masks, nodes)
         fits, used = np.ones(shape, np.bool_), np.zeros(shape, np.int64)
         cpus = np.zeros((len(masks), *shape), np.int64)
         for name in self.wanted:
             if name not in self._cells:
                 continue
-            left, shares = self._distribute(name, masks)
-            fits &= (left == 0) | ~self.offers(name)
-            for share, nodes in zip(shares, masks, strict=True):
-                used |= (share > 0).astype(np.int64) << nodes[:, None]
+            left, shares = self._distribute(name, masks, nodes)
+            fits &= (left == 0) | ~_nodes_of(self.offers(name), nodes)
+            for share, zones in zip(shares, masks, strict=True):
+                used |= (share > 0).astype(np.int64) << (zones[:, None] if nodes is None else zones)
             if name == CPU:
                 cpus = shares // 1000
-        if self.bind.any():
-            fits &= ~self.bind | self._binds(cpus, masks, used)
+        bind = _nodes_of(self.bind, nodes)
+        if bind.any():
+            fits &= ~bind | self._binds(cpus, masks, used, nodes)
         return fits, used
+
+    def _shape(self, masks: Int64, nodes: Int64 | None) -> tuple[int, ...]:
+        return (masks.shape[1], len(self)) if nodes is None else (masks.shape[1],)
 
     def has_cpus(self) -> Bool:
         """(n,) whether there are enough CPUs, on whichever NUMA nodes, if the pod gets CPUs of its own."""
@@ -194,8 +201,8 @@ class ZoneArrays:
     def held_cpus(self, masks: Int64 | None, used: Int64) -> Int64:
         """(n,) the CPUs that pods have, without those that an offer returns and the pod does not take.
 
-        The pod takes its CPUs from the NUMA nodes of one mask, (k, 1), that give amounts by `used` (n,); from
-        any NUMA nodes if there are none.
+        The pod takes its CPUs from the NUMA nodes of masks (k, n) that give amounts by `used` (n,); from any
+        NUMA nodes if there are none.
         """
         held = self._rows.number("allocated").astype(np.int64)
         offered = self._rows.cpus
@@ -203,35 +210,38 @@ class ZoneArrays:
             return held
         taken = np.minimum(offered.all_preferred, self.num_cpus).astype(np.int64)
         if masks is not None and CPU in self.wanted and CPU in self._cells:
-            zones = masks[:, 0]
-            there = np.minimum(self._distribute(CPU, masks)[1][:, 0] // 1000, self._free[zones])
-            preferred = np.minimum(there, offered.preferred.T[zones]).sum(axis=0)
+            nodes = np.arange(len(self))
+            shares = self._distribute(CPU, masks, nodes)[1] // 1000
+            there = np.minimum(shares, _zones_of(self._free, masks, nodes))
+            preferred = np.minimum(there, _zones_of(offered.preferred.T, masks, nodes)).sum(axis=0)
             taken = np.where(used > 0, preferred, taken)
         return held - offered.returned + np.where(self.bind, taken, 0)
 
-    def _binds(self, shares: Int64, masks: Int64, used: Int64) -> Bool:
-        """(m, n) whether CPUs can be chosen by shares (k, m, n) of masks, of any where `used` has none."""
-        taken = np.minimum(shares, self._free[masks])
-        is_broken = (self._required == 1) & (taken % self._cores != 0)
+    def _binds(self, shares: Int64, masks: Int64, used: Int64, nodes: Int64 | None) -> Bool:
+        """Return whether CPUs can be chosen by the shares of masks (k, ...), of any where `used` has none."""
+        taken = np.minimum(shares, _zones_of(self._free, masks, nodes))
+        is_whole = taken % _nodes_of(self._cores, nodes) == 0
+        is_broken = (_nodes_of(self._required, nodes) == 1) & ~is_whole
         exact = (taken.sum(axis=0) == self.num_cpus) & ~is_broken.any(axis=0)
-        found: Bool = self.has_cpus() & (exact | (used == 0))
+        found: Bool = _nodes_of(self.has_cpus(), nodes) & (exact | (used == 0))
         return found
 
-    def _distribute(self, name: str, masks: Int64) -> tuple[Int64, Int64]:
-        """(m, n) what is missing of a resource, and (k, m, n) what NUMA nodes give, see `distribution`."""
-        offered = self._available[self._cells[name]]
-        left = np.full((masks.shape[1], len(self)), self.wanted[name])
-        amounts = offered[masks]
+    def _distribute(self, name: str, masks: Int64, nodes: Int64 | None) -> tuple[Int64, Int64]:
+        """Return what is missing of a resource, and (k, ...) what NUMA nodes give, see `distribution`."""
+        left = np.full(self._shape(masks, nodes), self.wanted[name])
+        amounts = _zones_of(self._available[self._cells[name]], masks, nodes)
         order = self._order(name, len(masks))
         if order is not None:
-            amounts = np.take_along_axis(amounts, order[:, None], axis=0)
+            order = order[:, None] if nodes is None else order[:, nodes]
+            amounts = np.take_along_axis(amounts, order, axis=0)
+        unit = self._unit(name, nodes)
         given = np.empty_like(amounts)
         for at, amount in enumerate(amounts):
-            given[at] = np.minimum(self._part(name, left, len(masks) - at), amount)
+            given[at] = np.minimum(self._part(left, len(masks) - at, unit), amount)
             left = left - given[at]
         if order is not None:
             shares = np.empty_like(given)
-            np.put_along_axis(shares, order[:, None], given, axis=0)
+            np.put_along_axis(shares, order, given, axis=0)
             return left, shares
         return left, given
 
@@ -241,27 +251,35 @@ class ZoneArrays:
             self._orders[name, size] = _order_of(self._available[self._cells[name]], size)
         return self._orders[name, size]
 
-    def _part(self, name: str, left: Int64, nodes: int) -> Int64:
-        """(n,) what the first of some NUMA nodes should give of what is left."""
-        part = left // nodes
-        if name == CPU:
-            unit = np.where(self._required == 1, self._cores, 1)
-            whole = -(-left // 1000) // unit // nodes * unit * 1000
-            part = np.where(self.bind, whole, part)
-        return part
+    def _unit(self, name: str, nodes: Int64 | None) -> Int64 | None:
+        """Return the CPUs of which NUMA nodes give multiples, 0 for pods without CPUs of their own."""
+        if name != CPU or not self.bind.any():
+            return None
+        unit = np.where(_nodes_of(self._required, nodes) == 1, _nodes_of(self._cores, nodes), 1)
+        return unit if self.bind.all() else np.where(_nodes_of(self.bind, nodes), unit, 0)
 
-    def scores(self, scorer: Scorer, masks: Int64) -> Int64:
-        """(m, n) the scores of hints with masks."""
-        shape = (masks.shape[1], len(self))
+    @staticmethod
+    def _part(left: Int64, nodes: int, unit: Int64 | None) -> Int64:
+        """Return what the first of some NUMA nodes should give of what is left."""
+        part = left // nodes
+        if unit is None:
+            return part
+        whole = -(-left // 1000) // np.maximum(unit, 1) // nodes * unit * 1000
+        return np.where(unit > 0, whole, part)
+
+    def scores(self, scorer: Scorer, masks: Int64, nodes: Int64 | None = None) -> Int64:
+        """Return the scores of hints with masks."""
+        shape = self._shape(masks, nodes)
 
         def column(name: str) -> tuple[Int64, Int64]:
             at = self._cells.get(name)
             if at is None:
                 return np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-            there = self._capacity[at][masks].sum(axis=0)
-            return np.maximum(there - self._available[at][masks].sum(axis=0), 0), there
+            there = _zones_of(self._capacity[at], masks, nodes).sum(axis=0)
+            left = _zones_of(self._available[at], masks, nodes).sum(axis=0)
+            return np.maximum(there - left, 0), there
 
-        return scores(scorer, shape, column, self.asked)
+        return scores(scorer, shape, column, lambda name: _nodes_of(self.asked(name), nodes))
 
     @property
     def _nothing(self) -> Int64:
@@ -283,6 +301,17 @@ class ZoneArrays:
 def _by_zone(amounts: NDArray[Any], width: int) -> NDArray[Any]:
     """Return (resources, width, n) for amounts (n, resources, K)."""
     return np.ascontiguousarray(amounts[..., :width].transpose(1, 2, 0))
+
+
+def _zones_of(table: NDArray[Any], masks: Int64, nodes: Int64 | None) -> NDArray[Any]:
+    """Return what (K, n) says of the NUMA nodes of masks (k, m): (k, m, n), or (k, m) on nodes (m,)."""
+    found: NDArray[Any] = table[masks] if nodes is None else table[masks, nodes]
+    return found
+
+
+def _nodes_of(values: NDArray[Any], nodes: Int64 | None) -> NDArray[Any]:
+    """Return values (n,), or one for all, of nodes."""
+    return values if nodes is None or len(values) == 1 else values[nodes]
 
 
 def _narrow(values: Int64) -> Int64:

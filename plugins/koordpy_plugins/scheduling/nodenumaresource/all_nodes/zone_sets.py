@@ -75,6 +75,29 @@ class ZoneSets:
                     found[row, begin : begin + len(serves)] = serves
         return found
 
+    def admitting(self, arrays: ZoneArrays, tried: slice, offered: Bool, allowed: Bool) -> Bool:
+        """(sets, n) which equally large sets that are allowed (sets, n) serve all that is offered (names, n).
+
+        Of many sets other providers allow a node a few: only these are tried.
+        """
+        if len(self.zones) <= _FEW_ZONES or not arrays.fits_decide:
+            for serves, is_there in zip(self.serving(arrays, tried, offered), offered, strict=True):
+                allowed = allowed & (serves | ~is_there)
+            return allowed
+        found = allowed & arrays.may_fit(len(self._sets[tried.start]))
+        sets, nodes = np.nonzero(found)
+        masks = np.array(self._sets[tried]).T
+        step = max(_CELLS // len(masks), 1)
+        for begin in range(0, len(sets), step):
+            at, here = sets[begin : begin + step], nodes[begin : begin + step]
+            zones = masks[:, at]
+            serves, _ = arrays.fits(zones, here)
+            for is_there, name in zip(offered, self.names, strict=True):
+                if is_there.any():
+                    serves &= arrays.has_left(name, zones, here) | ~is_there[here]
+            found[at, here] = serves
+        return found
+
     def scores(self, arrays: ZoneArrays, tried: slice, scorer: Scorer) -> Int64:
         """(sets, n) the scores of hints with equally large sets."""
         return np.concatenate([arrays.scores(scorer, masks) for _, masks in self._blocks(tried, len(arrays))])
