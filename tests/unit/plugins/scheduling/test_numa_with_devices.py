@@ -1,6 +1,7 @@
 """CPUs and devices of all nodes at once: NodeNUMAResource and DeviceShare together answer as node by node."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,21 @@ STRICT_DEVICES = st.fixed_dictionaries(
         "planned": st.just(False),
         "special": st.sampled_from(["", "", "reservation"]),
         "used": OWNERS_USE,
+    }
+)
+MANY_ZONES = st.sampled_from([4, 4, 5]).flatmap(zones.many_numa_nodes)
+MANY_PLACES = st.fixed_dictionaries(
+    {
+        "device": st.just(True),
+        "gpus": st.lists(
+            st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 100]), st.just(True)), min_size=6, max_size=8
+        ),
+        "regular": st.just(False),
+        "cards": st.just([]),
+        "model": st.just(""),
+        "planned": st.just(False),
+        "special": st.just(""),
+        "used": st.just({}),
     }
 )
 PLAIN_POD = {
@@ -290,6 +306,26 @@ def test_regular_nodes_with_strict_policies_get_the_numa_nodes_that_suit_cpus_an
     shapes: list[Any], asks: dict[str, Any], wants: dict[str, Any], devices_first: bool
 ) -> None:
     agree(shapes, asks, wants, devices_first=devices_first)
+
+
+@settings(max_examples=60)
+@given(
+    MANY_ZONES.flatmap(lambda of: st.tuples(*(st.tuples(st.just(each), MANY_PLACES) for each in of))),
+    st.fixed_dictionaries(
+        {
+            **PLAIN_POD,
+            "cpu": st.sampled_from(["2", "8", "12", "16"]),
+            "memory": st.sampled_from(["1Gi", "10Gi", "30Gi"]),
+        }
+    ),
+    st.sampled_from(["100", "200", "200", "300"]),
+    st.booleans(),
+)
+def test_nodes_with_many_numa_nodes_answer_as_one_by_one(
+    shapes: Sequence[Any], asks: dict[str, Any], gpu: str, devices_first: bool
+) -> None:
+    nothing = dict.fromkeys(("strategy", "scope", "partition", "rdma"), "")
+    agree(list(shapes), asks, {**nothing, "gpu": gpu, "joint": None}, devices_first=devices_first)
 
 
 def agree(shapes: list[Any], asks: dict[str, Any], wants: dict[str, Any], *, devices_first: bool) -> None:

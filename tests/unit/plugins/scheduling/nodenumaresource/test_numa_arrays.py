@@ -48,6 +48,30 @@ NODES = st.fixed_dictionaries(
         "across": st.sets(st.integers(0, 63), max_size=4),
     }
 )
+
+
+def many_numa_nodes(count: int) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Regular machines with strict policies and equally many NUMA nodes, so that arrays hold several."""
+    some = {"cpu": st.sampled_from(["8", "8", "0"]), "memory": st.sampled_from(["16Gi", "16Gi", "3Gi", ""])}
+    held = {
+        "held_cpus": st.sampled_from([[], [0], [0, 1], [0, 1, 2, 3], list(range(7))]),
+        "held_memory": st.sampled_from([0, 1, 8, 15]),
+    }
+    zone = st.fixed_dictionaries({**some, **held}) | st.fixed_dictionaries(
+        {**some, **held, "memory": st.just("")}
+    )
+    of_node = {
+        "bind": st.sampled_from(["", "FullPCPUsOnly"]),
+        "numa": st.sampled_from(["Restricted", "Restricted", "SingleNUMANode"]),
+        "ratio": st.sampled_from(["", '{"cpu":1.5}']),
+        "topology": st.just("regular"),
+        "zones": st.lists(zone, min_size=count, max_size=count),
+        "ids": st.just(tuple(range(8))),
+        "across": st.just(set()),
+    }
+    return st.lists(st.fixed_dictionaries(of_node), min_size=2, max_size=5)
+
+
 PODS = st.fixed_dictionaries(
     {
         "cpu": st.sampled_from(["0", "500m", "1", "2", "4", "6", "8", "10", "14", "24"]),
@@ -168,6 +192,22 @@ def alone(plugin: NodeNUMAResource, state: CycleState, pod: Any, made: Framework
 def test_filter_affinities_and_score_agree_with_single_nodes(
     shapes: list[dict[str, Any]], asks: dict[str, Any], kind: str
 ) -> None:
+    agree(shapes, asks, kind)
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from([4, 4, 5]).flatmap(many_numa_nodes),
+    PODS,
+    st.sampled_from(["MostAllocated", "LeastAllocated"]),
+)
+def test_nodes_with_many_numa_nodes_agree_with_single_nodes(
+    shapes: list[dict[str, Any]], asks: dict[str, Any], kind: str
+) -> None:
+    agree(shapes, asks, kind)
+
+
+def agree(shapes: list[dict[str, Any]], asks: dict[str, Any], kind: str) -> None:
     made, plugin, pod, state = prepared([*shapes, *shapes[:2]], asks, kind)
     if state is None:
         return
