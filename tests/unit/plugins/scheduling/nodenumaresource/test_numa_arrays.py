@@ -207,6 +207,26 @@ def test_nodes_with_many_numa_nodes_agree_with_single_nodes(
     agree(shapes, asks, kind)
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"cpu": "4", "memory": "20Gi", "qos": "LSR"},  # only the first two NUMA nodes have that, unevenly
+        {"cpu": "1", "memory": "20Gi", "qos": "LS"},  # with CPUs of its own only where the node says so
+    ],
+)
+def test_each_of_many_numa_nodes_gives_by_what_is_left_on_its_own_node(asks: dict[str, Any]) -> None:
+    whole: dict[str, Any] = {"cpu": "8", "memory": "16Gi", "held_cpus": []}
+    full, half, empty = ({**whole, "held_memory": held} for held in (0, 8, 16))
+    plain = {"numa": "Restricted", "ratio": "", "topology": "regular", "ids": tuple(range(8))}
+    shapes = [
+        {**plain, "bind": bind, "zones": zones, "across": set[int]()}
+        for bind in ("FullPCPUsOnly", "")
+        for zones in ([full] * 4, [full, half, empty, empty], [half, full, empty, empty])
+    ]
+    free = dict.fromkeys(("required", "exclusive", "numa", "alone"), "")
+    agree(shapes, {**free, **asks}, "LeastAllocated")
+
+
 def agree(shapes: list[dict[str, Any]], asks: dict[str, Any], kind: str) -> None:
     made, plugin, pod, state = prepared([*shapes, *shapes[:2]], asks, kind)
     if state is None:

@@ -66,7 +66,7 @@ ROOMY_NODES = st.fixed_dictionaries(
         "numa": st.sampled_from(["", "BestEffort", "Restricted", "SingleNUMANode", "SingleNUMANode"]),
         "ratio": st.sampled_from(["", "", '{"cpu":1.5}']),
         "topology": st.just("regular"),
-        "zones": st.lists(ROOMY_ZONE, min_size=2, max_size=4),
+        "zones": st.lists(ROOMY_ZONE, min_size=2, max_size=3) | st.lists(ROOMY_ZONE, min_size=4, max_size=4),
         "ids": st.just(tuple(range(8))),
         "across": st.just(set()),
     }
