@@ -3,6 +3,8 @@
 The control plane and the contenders are those of `bench.controlplane`; they take turns within each round.
 Processor times of one machine differ by half from one day to another: `share` is koordpy's in units of what
 kube-scheduler takes alone for the same pods in the same round.
+
+Light mode, in which kube-scheduler binds, is for profiles whose plugins allocate nothing.
 """
 
 import asyncio
@@ -50,7 +52,7 @@ def _measure(bench: Bench, result: Result, what: str) -> None:
     """Measure one round of a kind of pods."""
     alone = bench.measure(Who.ALONE)
     result.row(f"{what}: {Who.ALONE.value}").add(**alone, ratio=1.0)
-    for who in (Who.CHOOSING, Who.FULL):
+    for who in (Who.CHOOSING, Who.FULL, Who.LIGHT):
         found = bench.measure(who)
         result.row(f"{what}: {who.value}", GOAL).add(
             **found, ratio=found["rate"] / alone["rate"], share=found["koordpy"] / alone["scheduler"]
